@@ -29,6 +29,16 @@ class Call(IntEnum):
     SINGLE = 5  # phase one of a single operator, by its type name; its plan runs once
     MAP = 6  # maps a part of a file of the client's at addresses of the device
     PROFILE = 7  # records when operators run, or hands over what has been recorded
+    PROGRAM = 8  # keeps the steps of a captured graph as a program, which is launched like a plan
+    REPLACE = 9  # replaces a step of a program
+
+
+class Step(IntEnum):
+    """What a step of a program does; the words behind it are its operands."""
+
+    LAUNCH = 1  # a plan on addresses: plan, offsets
+    COPY = 2  # within the device memory: target, bytes, source
+    FILL = 3  # target, bytes, value
 
 
 class Record(IntEnum):
@@ -118,6 +128,7 @@ def member(kind: Kind) -> str:
 _NUMBERS: tuple[tuple[str, type[IntEnum]], ...] = (
     ("DESCRIPTOR", Descriptor),
     ("CALL", Call),
+    ("STEP", Step),
     ("RECORD", Record),
     ("RING", Ring),
     ("WHERE", Where),

@@ -325,6 +325,8 @@ _C = {
     "aclrtEvent": ctypes.c_void_p,
     "aclrtContext": ctypes.c_void_p,
     "aclrtAllocator": ctypes.c_void_p,
+    "aclrtTaskGrp": ctypes.c_void_p,
+    "aclmdlRI": ctypes.c_void_p,
 }
 
 

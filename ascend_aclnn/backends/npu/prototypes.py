@@ -31,7 +31,9 @@ _SCALARS: dict[str, CType] = {
     "aclError": ctypes.c_int32,
     "aclnnStatus": ctypes.c_int32,
 }
-_HANDLES = frozenset({"HcclComm", "aclrtContext", "aclrtEvent", "aclrtStream"})  # typedefs of void *
+_HANDLES = frozenset(  # typedefs of void *
+    {"HcclComm", "aclmdlRI", "aclrtContext", "aclrtEvent", "aclrtStream", "aclrtTaskGrp"}
+)
 
 _KINDS: dict[Kind, CType] = {
     Kind.STRING: ctypes.c_char_p,

@@ -38,6 +38,7 @@ from ascend_aclnn.core.spec import contiguous_strides
 from ascend_aclnn.emulator.process import refusals
 from ascend_aclnn.emulator.process.mappings import Mappings
 from ascend_aclnn.emulator.process.plans import KNOWN, BadArgument, Bound, NotSupported, Plan, PlannedTensor, SinglePlan
+from ascend_aclnn.emulator.process.programs import Program, read_steps
 from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where, kinds
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
@@ -84,12 +85,14 @@ class Device:
             Call.SINGLE: self.prepare_single,
             Call.MAP: self.map,
             Call.PROFILE: self.profile,
+            Call.PROGRAM: self.make_program,
+            Call.REPLACE: self.replace_step,
         }
         self.run = self.launch  # or launch_timed, while it is profiled
         self._times: list[tuple[str, int, int, int]] = []
         self.memory = memory
         self.mappings = Mappings()
-        self.plans: dict[int, Plan] = {}
+        self.plans: dict[int, Union[Plan, Program]] = {}
         self._communicators: Optional[Communicators] = None
         self._communicators_lock = threading.Lock()
         self.accepted: dict[bytes, Plan] = {}  # by what phase one gets: what it has accepted once, it accepts again
@@ -226,18 +229,20 @@ class Device:
                 bound = self._bind(plan, key)
             changed = bound()
         except AclError as error:
-            return error.status, _text(plan.operator.name, error)
+            return error.status, _text(plan.name, error)
         except Exception:
-            return INNER_ERROR, _unexpected(plan.operator.name)
+            return INNER_ERROR, _unexpected(plan.name)
         finally:
             if plan.once:
                 del self.plans[number]
         return (0, changed) if changed else None
 
-    def _bind(self, plan: Plan, addresses: bytes) -> Bound:
+    def _bind_once(self, plan: Plan, addresses: bytes) -> Bound:
         bound = plan.bind(self.backend, self.memory, addresses)
-        if self.faults is not None:
-            bound = self.faults.around(plan, self.memory, addresses, bound)
+        return bound if self.faults is None else self.faults.around(plan, self.memory, addresses, bound)
+
+    def _bind(self, plan: Plan, addresses: bytes) -> Bound:
+        bound = self._bind_once(plan, addresses)
         if plan.once or plan.operator.data_dependent:  # its tensors change their shapes
             return bound
         if self._bound >= BOUND:
@@ -248,13 +253,32 @@ class Device:
         plan.bound[addresses] = bound
         return bound
 
+    def make_program(self, payload: bytes) -> tuple[int, bytes]:
+        """Prepares the steps of a captured graph: u64 number of the program, steps."""
+        try:
+            steps = read_steps(payload, 8, self.memory, self.plans, self._bind_once)
+            self.plans[int.from_bytes(payload[:8], "little")] = Program(list(steps))
+        except Exception:
+            return INNER_ERROR, _unexpected("a graph")
+        return 0, b""
+
+    def replace_step(self, payload: bytes) -> tuple[int, bytes]:
+        """Exchanges a step of a program: u64 program, u64 number of the step, the step."""
+        number, at = struct.unpack_from("<2Q", payload)
+        try:
+            (step,) = read_steps(payload, 16, self.memory, self.plans, self._bind_once)
+            self.plans[number].replace(at, step)
+        except Exception:
+            return INNER_ERROR, _unexpected("a graph")
+        return 0, b""
+
     def launch_alone(self, payload: bytes) -> tuple[int, bytes]:
         """Phase two of a launch that is too long for the ring: u64 plan, addresses."""
         return self.run(int.from_bytes(payload[:8], "little"), memoryview(payload)[8:]) or (0, b"")
 
     def launch_timed(self, number: int, addresses: memoryview) -> Optional[tuple[int, bytes]]:
         """The same, and notes when it ran."""
-        name, begin = self.plans[number].operator.name, time.monotonic_ns()
+        name, begin = self.plans[number].name, time.monotonic_ns()
         try:
             return self.launch(number, addresses)
         finally:

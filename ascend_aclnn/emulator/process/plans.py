@@ -99,6 +99,11 @@ class Plan:
             raise RuntimeError(f"{len(words) - self._at} words too many")
         self.addresses = len(self.tensors)
 
+    @property
+    def name(self) -> str:
+        """What an error of its launch is told as."""
+        return self.operator.name
+
     # -- reading the words of executor.c
     def _next(self) -> int:
         self._at += 1

@@ -514,7 +514,8 @@ typedef struct {
     const void *handle;
     uint64_t serial;
     void *address;   /* pinned; NULL for an empty tensor */
-    uint64_t offset;
+    uint64_t offset, extent;
+    uint32_t parameter;
 } launch_tensor;
 
 typedef struct {
@@ -526,12 +527,18 @@ typedef struct {
     launch_tensor tensors[];
 } launch;
 
-static void finish_launch(emu_task *task) {
-    launch *l = (launch *)task;
+static void unpin_launch(launch *l) {
     for (uint32_t i = 0; i < l->count; i++) {
         if (l->tensors[i].address != NULL) emu_memory_unpin(l->device, l->tensors[i].address);
+        l->tensors[i].address = NULL;
     }
     if (l->workspace != NULL) emu_memory_unpin(l->device, l->workspace);
+    l->workspace = NULL;
+}
+
+static void finish_launch(emu_task *task) {
+    launch *l = (launch *)task;
+    unpin_launch(l);
     release_plan(l->plan);
     emu_buffer_free(&l->task.request);
     free(l);
@@ -563,6 +570,23 @@ static int answer_launch(emu_task *task, int status, emu_buffer *answer) {
     return status;
 }
 
+/* A captured launch keeps its plan, and lets go of its memory. */
+static void describe_launch(emu_task *task, emu_captured *captured) {
+    launch *l = (launch *)task;
+    const uint64_t kind = STEP_LAUNCH;
+    emu_captured_step(captured, &kind, 1);
+    emu_captured_step(captured, (const uint64_t *)task->request.data, task->request.size / sizeof(uint64_t));
+    for (uint32_t i = 0; i < l->count; i++) {
+        const launch_tensor *tensor = &l->tensors[i];
+        char name[48];
+        if (tensor->address == NULL) continue;
+        parameter_name(l->plan->operator, tensor->parameter, name, sizeof name);
+        emu_captured_use(captured, l->device, tensor->address, tensor->extent, name);
+    }
+    if (l->workspace != NULL) emu_captured_use(captured, l->device, l->workspace, l->plan->workspace, "workspace");
+    unpin_launch(l);
+}
+
 /* Builds the request of a launch: the plan and the tensors' addresses. */
 static int address_launch(launch *l) {
     if (l->plan->incarnation != l->device->incarnation)
@@ -570,6 +594,7 @@ static int address_launch(launch *l) {
     emu_buffer_put(&l->task.request, &l->plan->id, sizeof l->plan->id);
     for (uint32_t i = 0; i < l->count; i++) emu_buffer_put(&l->task.request, &l->tensors[i].offset, sizeof(uint64_t));
     l->task.answered = answer_launch;
+    l->task.describe = describe_launch;
     return 0;
 }
 
@@ -602,7 +627,7 @@ static void *same_object(const void *handle, emu_kind kind, uint64_t serial, int
 static int pin_tensor(const executor *e, emu_device *device, const tensor_use *use, launch_tensor *result) {
     int status;
     char name[80];
-    *result = (launch_tensor){use->handle, use->serial, NULL, 0};
+    *result = (launch_tensor){use->handle, use->serial, NULL, 0, use->extent, use->parameter};
     if (use->handle == NULL) return 0;
     emu_table_lock();
     const emu_tensor *tensor = same_object(use->handle, KIND_TENSOR, use->serial, &status);

@@ -4,6 +4,7 @@
 #include "ascendcl/memory/host_memory.h"
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/stream/stream.h"
+#include "protocol.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ typedef struct {
     int value;                              /* of a memset, whose src is NULL */
     emu_device *dst_device, *src_device;
     bool dst_host_pinned, src_host_pinned;
+    bool dst_on_host, src_on_host;          /* of a captured copy: in pinned memory, which is looked for each time */
     uint8_t staged[];                       /* a copy of the source's bytes, when its owner may change them at once */
 } copy_task;
 
@@ -33,13 +35,18 @@ static int run_copy(emu_task *task, emu_stream *stream) {
     return 0;
 }
 
-static void finish_copy(emu_task *task) {
-    copy_task *copy = (copy_task *)task;
+static void unpin(copy_task *copy) {
     if (copy->dst_device != NULL) emu_memory_unpin(copy->dst_device, copy->dst);
     if (copy->src_device != NULL) emu_memory_unpin(copy->src_device, copy->src);
     if (copy->dst_host_pinned) emu_host_unpin(copy->dst);
     if (copy->src_host_pinned) emu_host_unpin(copy->src);
-    free(copy);
+    copy->dst_device = copy->src_device = NULL;
+    copy->dst_host_pinned = copy->src_host_pinned = false;
+}
+
+static void finish_copy(emu_task *task) {
+    unpin((copy_task *)task);
+    free(task);
 }
 
 /* Bytes from the first to the last one of some rows; false when they exceed any memory. */
@@ -47,6 +54,47 @@ static bool extent(size_t pitch, size_t width, size_t height, uint64_t *bytes) {
     uint64_t rows;
     return !__builtin_mul_overflow((uint64_t)height - 1, (uint64_t)pitch, &rows) &&
            !__builtin_add_overflow(rows, (uint64_t)width, bytes);
+}
+
+/* Pinned host memory that a captured copy uses must still be there. */
+static int run_captured(emu_task *task, emu_stream *stream) {
+    const copy_task *copy = (copy_task *)task;
+    const void *sides[] = {copy->dst_on_host ? copy->dst : NULL, copy->src_on_host ? copy->src : NULL};
+    for (int i = 0; i < 2; i++) {
+        uint64_t bytes = 0;
+        if (sides[i] == NULL) continue;
+        extent(i == 0 ? copy->dpitch : copy->spitch, copy->width, copy->height, &bytes);
+        if (!emu_host_has(sides[i], bytes))
+            return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_USE_AFTER_FREE",
+                            "%s of the captured copy (%p, %llu bytes of host memory) has been freed since it was captured",
+                            i == 0 ? "dst" : "src", sides[i], (unsigned long long)bytes);
+    }
+    return run_copy(task, stream);
+}
+
+static void describe_copy(emu_task *task, emu_captured *captured) {
+    copy_task *copy = (copy_task *)task;
+    uint64_t bytes = 0;
+    emu_device *device = copy->dst_device;
+    if (device != NULL) {
+        extent(copy->dpitch, copy->width, copy->height, &bytes);
+        emu_captured_use(captured, device, copy->dst, bytes, "dst");
+    }
+    if (copy->src_device != NULL) {
+        extent(copy->spitch, copy->width, copy->height, &bytes);
+        emu_captured_use(captured, copy->src_device, copy->src, bytes, "src");
+    }
+    if (!emu_config()->noop && device != NULL && copy->height == 1) {
+        uint64_t offset = emu_memory_offset(device, copy->dst);
+        if (copy->src == NULL)
+            emu_captured_step(captured, (uint64_t[]){STEP_FILL, offset, copy->width, (uint64_t)(uint8_t)copy->value}, 4);
+        else if (copy->src_device == device)
+            emu_captured_step(captured, (uint64_t[]){STEP_COPY, offset, copy->width, emu_memory_offset(device, copy->src)}, 4);
+    }
+    copy->dst_on_host = copy->dst_host_pinned;
+    copy->src_on_host = copy->src_host_pinned;
+    unpin(copy);
+    task->run = run_captured;
 }
 
 /* A range must not reach beyond the address space. */
@@ -124,6 +172,7 @@ static copy_task *make_copy(const copy_request *request, size_t staged, int *sta
     copy->height = request->height;
     copy->task.run = run_copy;
     copy->task.finish = finish_copy;
+    copy->task.describe = describe_copy;
     copy->task.routine = emu_routine();
     uint64_t bytes = 0;
     *status = check_peers(dst, src);
@@ -142,14 +191,31 @@ static copy_task *make_copy(const copy_request *request, size_t staged, int *sta
     return NULL;
 }
 
+/* What waits for its copy may not run while a stream is captured, depending on the modes. */
+static int check_mode(int status) {
+    emu_context *context;
+    int failed = emu_current_context(&context);
+    return failed != 0 ? failed : emu_check_uncaptured(context, status);
+}
+
 static int copy_sync(const copy_request *request) {
     int status = check_copy(request);
+    if (status == 0) status = check_mode(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT);
     if (status != 0 || request->width == 0 || request->height == 0) return status;
     copy_task *copy = make_copy(request, 0, &status);
     if (copy == NULL) return status;
     copy_now(copy);
     finish_copy(&copy->task);
     return 0;
+}
+
+/* A copy between pageable memory and the device is a synchronous one in CANN, too. */
+static int check_pageable(emu_stream *stream) {
+    if (stream->capture != NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL,
+                        "a copy of pageable host memory cannot be captured (stream %d); use memory of aclrtMallocHost", stream->id);
+    /* Older releases have no status of its own for it. */
+    return check_mode(emu_claims(9, 0) ? ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC : ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT);
 }
 
 static int copy_async(const copy_request *request, aclrtStream handle) {
@@ -162,6 +228,9 @@ static int copy_async(const copy_request *request, aclrtStream handle) {
     /* A pageable source is read before this returns, and so is one that the caller may free at once (kind 5). */
     bool src_pinned = src_host && request->kind != ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && emu_host_pin(request->src, 1);
     bool stage = src_host && !src_pinned;
+    bool pageable = (stage && request->kind != ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) || (dst_host && !emu_host_pin(request->dst, 0));
+    if (pageable) status = check_pageable(stream);
+    if (status != 0) return status;
     size_t staged = 0;
     if (stage && __builtin_mul_overflow(request->width, request->height, &staged)) staged = SIZE_MAX;
     copy_task *copy = make_copy(request, staged, &status);
@@ -297,7 +366,7 @@ static copy_task *make_set(void *address, size_t room, int value, size_t count, 
         if (*status == 0) *status = emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
         return NULL;
     }
-    set->task = (emu_task){.run = run_copy, .finish = finish_copy, .routine = emu_routine()};
+    set->task = (emu_task){.run = run_copy, .finish = finish_copy, .describe = describe_copy, .routine = emu_routine()};
     set->dst = address;
     set->dst_device = device;
     set->dst_host_pinned = pinned;
@@ -309,7 +378,8 @@ static copy_task *make_set(void *address, size_t room, int value, size_t count, 
 
 API aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
     ENTER("aclrtMemset");
-    int status;
+    int status = check_mode(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT);
+    if (status != 0) return status;
     copy_task *set = make_set(devPtr, maxCount, value, count, &status);
     if (set == NULL) return status;
     copy_now(set);

@@ -304,7 +304,10 @@ bool emu_memory_pinned(emu_device *device, const void *address) {
     return result;
 }
 
+void (*emu_when_freed)(emu_device *device, const void *address, uint64_t size);
+
 int emu_memory_free(emu_device *device, const void *address) {
+    uint64_t freed = 0;
     uint64_t offset = emu_memory_offset(device, address);
     pthread_mutex_lock(&device->lock);
     emu_block *block = emu_blocks_at(&device->blocks, offset);
@@ -314,10 +317,12 @@ int emu_memory_free(emu_device *device, const void *address) {
     if (block != NULL && !inside && !in_use) {
         emu_range range = {block->start, block->span};
         device->used -= range.size;
+        freed = block->size;
         emu_blocks_release(&device->blocks, block);
         now_free(device, range);
     }
     pthread_mutex_unlock(&device->lock);
+    if (freed > 0 && emu_when_freed != NULL) emu_when_freed(device, address, freed);
     if (in_use)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_FREE_IN_USE",
                         "queued work still uses %p; synchronize its stream first", address);
@@ -432,6 +437,7 @@ int emu_memory_map(emu_device *device, const void *address, uint64_t size, bool 
     bool good = fits && all_granules(block, from, size, !on);
     if (good) memset(block->mapped + (from - skew) / GRANULE, on, size / GRANULE);
     pthread_mutex_unlock(&device->lock);
+    if (good && !on && emu_when_freed != NULL) emu_when_freed(device, address, size);
     if (!fits)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS", "%llu bytes at %p are not in granules of reserved addresses",
                         (unsigned long long)size, address);

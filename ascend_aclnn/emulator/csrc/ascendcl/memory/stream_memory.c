@@ -11,15 +11,23 @@
 typedef struct {
     emu_task task;
     emu_device *device;
-    _Atomic uint64_t *address; /* pinned */
+    _Atomic uint64_t *address;
+    bool pinned;
     uint64_t value;
     uint32_t flag;
 } value_task;
 
 static void finish_value(emu_task *task) {
     const value_task *access = (value_task *)task;
-    emu_memory_unpin(access->device, (const void *)access->address);
+    if (access->pinned) emu_memory_unpin(access->device, (const void *)access->address);
     free(task);
+}
+
+static void describe_value(emu_task *task, emu_captured *captured) {
+    value_task *access = (value_task *)task;
+    emu_captured_use(captured, access->device, (const void *)access->address, sizeof(uint64_t), "devAddr");
+    emu_memory_unpin(access->device, (const void *)access->address);
+    access->pinned = false;
 }
 
 static int run_write(emu_task *task, emu_stream *stream) {
@@ -56,9 +64,10 @@ static int queue_value(void *address, uint64_t value, uint32_t flag, aclrtStream
     if (status != 0) return status;
     value_task *access = calloc(1, sizeof *access);
     if (access == NULL) abort();
-    access->task = (emu_task){.run = run, .slow = run == run_wait, .finish = finish_value, .routine = emu_routine()};
+    access->task = (emu_task){.run = run, .slow = run == run_wait, .finish = finish_value, .describe = describe_value, .routine = emu_routine()};
     access->device = device;
     access->address = address;
+    access->pinned = true;
     access->value = value;
     access->flag = flag;
     return emu_stream_enqueue(stream, &access->task);

@@ -418,6 +418,19 @@ static void finish_single(emu_task *task) {
     free(l);
 }
 
+/* A captured launch lets go of its memory. */
+static void describe_single(emu_task *task, emu_captured *captured) {
+    single_launch *l = (single_launch *)task;
+    const uint64_t kind = STEP_LAUNCH;
+    emu_captured_step(captured, &kind, 1);
+    emu_captured_step(captured, (const uint64_t *)task->request.data, task->request.size / sizeof(uint64_t));
+    for (uint32_t i = 0; i < l->count; i++) {
+        emu_captured_use(captured, l->device, l->addresses[i], 1, "an input or output"); /* stands for its allocation */
+        emu_memory_unpin(l->device, l->addresses[i]);
+    }
+    l->count = 0;
+}
+
 /* A message, or new shapes of outputs: number of the item, rank, dims, and so on. */
 static int answer_single(emu_task *task, int status, emu_buffer *answer) {
     single_launch *l = (single_launch *)task;
@@ -522,13 +535,14 @@ int emu_run_single(const char *routine, const emu_single *single, aclrtStream ha
         (single->attributes != NULL && single->attributes->magic != ATTRIBUTES))
         return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "opType, an array or attr is not valid");
     int status = emu_stream_acquire(handle, &stream);
+    if (status == 0 && single->tell_shapes) status = emu_refuse_captured(stream); /* it waits */
     if (status != 0 || emu_config()->noop) return status;
     size_t most = (size_t)single->in_count + (size_t)single->out_count;
     single_launch *l = calloc(1, sizeof *l + most * sizeof l->addresses[0]);
     if (l == NULL) abort();
     l->device = emu_stream_device(stream);
     if (single->tell_shapes && (l->shaped = calloc(most + 1, sizeof *l->shaped)) == NULL) abort();
-    l->task = (emu_task){.finish = finish_single, .answered = answer_single, .routine = emu_routine()};
+    l->task = (emu_task){.finish = finish_single, .answered = answer_single, .describe = describe_single, .routine = emu_routine()};
     emu_buffer request = {0};
     uint64_t number = ++numbers | 1ull << 63; /* lower numbers belong to the plans of operators */
     emu_buffer_put(&l->task.request, &number, sizeof number);

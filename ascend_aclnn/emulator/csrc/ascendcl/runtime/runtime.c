@@ -8,6 +8,7 @@
 #include "ascendcl/memory/host_mapping.h"
 #include "ascendcl/memory/ipc.h"
 #include "ascendcl/memory/memory.h"
+#include "ascendcl/model/model.h"
 #include "ascendcl/runtime/inspect.h"
 #include "ascendcl/stream/stream.h"
 
@@ -32,6 +33,7 @@ static bool unlist_context(emu_context *context) {
 /* Ends a context that has been taken out of the list. */
 static int end_context(emu_context *context) {
     emu_object_reclaim(context);
+    emu_models_reclaim(context); /* first: a captured stream could not be waited for */
     int status = emu_streams_reclaim(context);
     emu_object_release(context);
     return status;

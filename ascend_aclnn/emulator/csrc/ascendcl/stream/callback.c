@@ -13,6 +13,7 @@ struct callback {
     void (*function)(void *);
     void *argument;
     bool blocks;
+    emu_stream *target; /* whose subscriber gets it; a reference */
     callback *next;
     bool *done; /* the stream waits for it */
 };
@@ -24,7 +25,11 @@ static int run_host_function(emu_task *task, emu_stream *stream) {
     return 0;
 }
 
-static void finish_callback(emu_task *task) { free(task); }
+static void finish_callback(emu_task *task) {
+    const callback *call = (callback *)task;
+    emu_object_release(call->target);
+    free(task);
+}
 
 API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args) {
     ENTER("aclrtLaunchHostFunc");
@@ -34,7 +39,7 @@ API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *arg
     if (status != 0) return status;
     callback *call = calloc(1, sizeof *call);
     if (call == NULL) abort();
-    call->task = (emu_task){.run = run_host_function, .slow = true, .finish = finish_callback, .routine = emu_routine()};
+    call->task = (emu_task){.run = run_host_function, .slow = true, .finish = finish_callback, .describe = emu_describe_nothing, .routine = emu_routine()};
     call->function = fn;
     call->argument = args;
     return emu_stream_enqueue(target, &call->task);
@@ -102,9 +107,10 @@ API aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
 }
 
 static int run_callback(emu_task *task, emu_stream *stream) {
+    (void)stream; /* where a graph runs that captured it */
     callback *call = (callback *)task;
     pthread_mutex_lock(&reports_lock);
-    report_queue *queue = queue_of(stream->subscriber);
+    report_queue *queue = queue_of(call->target->subscriber);
     if (queue == NULL) {
         pthread_mutex_unlock(&reports_lock);
         return emu_fail(ACL_ERROR_RT_STREAM_NO_CB_REG, NULL, "the stream is not subscribed any more");
@@ -133,10 +139,12 @@ API aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallback
     if (target->subscriber == 0) return emu_fail(ACL_ERROR_RT_STREAM_NO_CB_REG, NULL, "aclrtSubscribeReport must come first");
     callback *call = calloc(1, sizeof *call);
     if (call == NULL) abort();
-    call->task = (emu_task){.run = run_callback, .slow = true, .finish = finish_callback, .routine = emu_routine()};
+    call->task = (emu_task){.run = run_callback, .slow = true, .finish = finish_callback, .describe = emu_describe_nothing, .routine = emu_routine()};
     call->function = fn;
     call->argument = userData;
     call->blocks = blockType == ACL_CALLBACK_BLOCK;
+    call->target = target;
+    emu_object_hold(target);
     return emu_stream_enqueue(target, &call->task);
 }
 

@@ -9,6 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define LOOK_AGAIN 100 /* microseconds */
 
 /* -------------------------------------------------------------------------------------------------------------- events */
 
@@ -35,6 +38,8 @@ typedef struct {
     recording *latest; /* NULL: not recorded, or reset; under events_lock */
     uint32_t id;
     emu_shared *shared; /* of an event shared with other processes: its recordings are in a table that they read */
+    uint64_t capture;   /* the capture that recorded it last, which may have ended; under the captures' lock, */
+    uint32_t node;      /* and the recording's node in it */
 } emu_event;
 
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,6 +73,16 @@ static void free_event(void *object) {
     drop_recording(event->latest);
     emu_shared_release(event->shared);
     free(event);
+}
+
+/* A recording with a reference, for the event. */
+static recording *new_recording(emu_stream *stream) {
+    recording *record = calloc(1, sizeof *record);
+    if (record == NULL) abort();
+    record->references = 1;
+    record->stream = stream;
+    emu_object_hold(stream);
+    return record;
 }
 
 /* The event behind a handle, with a reference; NULL with a status. */
@@ -184,6 +199,177 @@ static emu_task *make_event_task(recording *record, emu_task task) {
     return &result->task;
 }
 
+/* ------------------------------------------------------------------------------------------------------------ captures */
+
+/* The capture that an event is part of; the captures' lock is held. */
+static emu_capture *capture_of(const emu_event *event) { return event->capture != 0 ? emu_capture_find(event->capture) : NULL; }
+
+/* 107028 with a message for an event that is part of a capture. */
+static int refuse_captured_event(const emu_event *event) {
+    char text[160];
+    if (event->capture == 0) return 0;
+    emu_captures_lock();
+    const emu_capture *capture = capture_of(event);
+    int status = capture == NULL ? 0
+                                 : emu_fail(ACL_ERROR_RT_EVENT_CAPTURED, NULL,
+                                            "not while event %u is part of a capture (%s); a captured event only orders streams of its graph",
+                                            event->id, emu_capture_describe(capture, text, sizeof text));
+    emu_captures_unlock();
+    return status;
+}
+
+/* Only events of aclrtCreateEventExWithFlag can be captured. */
+static int check_kind(const emu_event *event) {
+    if (event->creator == CREATED_EX && event->shared == NULL) return 0;
+    return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL,
+                    "event %u is not of aclrtCreateEventExWithFlag, and not external; only those can be used while a stream is captured", event->id);
+}
+
+static bool is_external(const emu_event *event) { return (event->flags & ACL_EVENT_EXTERNAL) != 0; }
+
+/* A task group is open on another stream. The lock is held. */
+static int check_group(emu_capture *capture, const emu_stream *stream) {
+    if (capture->open_groups == 0 || stream->capture != capture || capture->lanes[stream->lane].group != 0) return 0;
+    emu_capture_invalidate(capture, ACL_ERROR_STREAM_TASK_GROUP_INTR, "another stream was used while a task group was open");
+    return emu_fail(ACL_ERROR_STREAM_TASK_GROUP_INTR, NULL, "stream %d is used while a task group is open on another stream", stream->id);
+}
+
+/* Records an event in the capture of a stream; *captured: the stream is captured. */
+static int capture_record(emu_event *event, emu_stream *stream, bool *captured) {
+    emu_captures_lock();
+    emu_capture *capture = stream->capture;
+    *captured = capture != NULL;
+    int status = capture != NULL ? check_kind(event) : 0;
+    if (capture != NULL && status == 0 && (event->flags & ACL_EVENT_SYNC) != 0) {
+        status = check_group(capture, stream);
+        emu_node node = {.kind = NODE_RECORD, .routine = emu_routine(), .lane = stream->lane, .event = event->id};
+        if (status == 0) {
+            event->capture = capture->id;
+            event->node = emu_capture_add(capture, node);
+        }
+    }
+    emu_captures_unlock();
+    return status;
+}
+
+static int refuse_conflict(emu_capture *capture, emu_capture *other, const emu_event *event, const emu_stream *stream) {
+    emu_capture_invalidate(capture, ACL_ERROR_STREAM_CAPTURE_CONFLICT, "its event was waited for by a stream of another capture");
+    emu_capture_invalidate(other, ACL_ERROR_STREAM_CAPTURE_CONFLICT, "a stream of it waited for an event of another capture");
+    return emu_fail(ACL_ERROR_STREAM_CAPTURE_CONFLICT, NULL, "event %u is part of the capture of model %u, stream %d of that of model %u",
+                    event->id, capture->model, stream->id, other->model);
+}
+
+/* A stream waits for an event of a capture, and becomes part of it. */
+static int capture_join_wait(emu_event *event, emu_capture *capture, emu_stream *stream) {
+    if (stream == stream->context->default_stream)
+        return emu_fail(ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, NULL, "event %u is part of a capture, and the default stream cannot be", event->id);
+    if ((event->flags & ACL_EVENT_SYNC) == 0)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_SYNC", event->flags);
+    if (stream->capture != NULL && stream->capture != capture) return refuse_conflict(capture, stream->capture, event, stream);
+    if (stream->capture == NULL && capture->invalid) {
+        return emu_fail(ACL_ERROR_RT_INTERNAL_ERROR, NULL, "the capture of model %u is invalid: %s", capture->model, capture->reason);
+    }
+    if (stream->capture == NULL) emu_stream_enter(stream, capture);
+    int status = check_group(capture, stream);
+    if (status != 0) return status;
+    emu_node *record = &capture->nodes[event->node];
+    if (record->lane != stream->lane) {
+        record->waits++;
+        record->returned |= stream->lane == 0;
+    }
+    emu_capture_add(capture, (emu_node){.kind = NODE_WAIT, .routine = emu_routine(), .lane = stream->lane, .event = event->id, .recorded = event->node});
+    return 0;
+}
+
+/* A wait that belongs to a capture, because of the event or of the stream; *captured: it does. */
+static int capture_wait(emu_event *event, emu_stream *stream, bool *captured) {
+    emu_captures_lock();
+    emu_capture *capture = capture_of(event);
+    *captured = capture != NULL || stream->capture != NULL;
+    int status = 0;
+    if (capture != NULL) {
+        status = capture_join_wait(event, capture, stream);
+    } else if (stream->capture != NULL) {
+        status = check_kind(event);
+        if (status == 0 && event->latest != NULL)
+            status = emu_fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY, NULL,
+                              "event %u was recorded outside of the capture of model %u, which cannot wait for it; record it on a stream "
+                              "of the capture, or use an external event (ACL_EVENT_EXTERNAL)",
+                              event->id, stream->capture->model);
+    }
+    emu_captures_unlock();
+    return status;
+}
+
+/* What a graph does with an external event each time that it runs. */
+typedef struct {
+    emu_task task;
+    emu_event *event; /* with a reference, */
+    uint64_t serial;  /* and its handle's number: a destroyed event fails */
+} external_task;
+
+static void finish_external(emu_task *task) {
+    emu_object_release(((external_task *)task)->event);
+    free(task);
+}
+
+/* The event; NULL with a status when it has been destroyed. */
+static emu_event *external_event(const emu_task *task, int *status) {
+    const external_task *external = (const external_task *)task;
+    emu_event *event = external->event;
+    bool alive = external->serial != 0 && emu_handle_serial(event->base.handle) == external->serial;
+    *status = alive ? 0
+                    : emu_fail(ACL_ERROR_RT_INVALID_HANDLE, "EMULATOR_USE_AFTER_DESTROY", "the external event %p of the graph has been destroyed",
+                               event->base.handle);
+    return alive ? event : NULL;
+}
+
+static int run_external_record(emu_task *task, emu_stream *stream) {
+    int status;
+    emu_event *event = external_event(task, &status);
+    if (event == NULL) return status;
+    recording *record = new_recording(stream);
+    record->time = emu_now();
+    record->done = true;
+    set_latest(event, record);
+    return 0;
+}
+
+static int run_external_wait(emu_task *task, emu_stream *stream) {
+    while (!emu_stream_drops(stream)) {
+        int status;
+        const emu_event *event = external_event(task, &status);
+        if (event == NULL) return status;
+        recording *record = latest_of(event);
+        bool passed = record != NULL && (record->done || emu_stream_passed(record->stream, record->sequence));
+        drop_recording(record);
+        if (passed) return 0;
+        usleep(LOOK_AGAIN);
+    }
+    return 0;
+}
+
+static int run_external_reset(emu_task *task, emu_stream *stream) {
+    (void)stream;
+    int status;
+    emu_event *event = external_event(task, &status);
+    if (event != NULL) set_latest(event, NULL);
+    return status;
+}
+
+static int queue_external(emu_event *event, emu_stream *stream, int (*run)(emu_task *, emu_stream *)) {
+    external_task *external = calloc(1, sizeof *external);
+    if (external == NULL) abort();
+    external->task = (emu_task){.run = run, .slow = run == run_external_wait, .finish = finish_external, .describe = emu_describe_nothing,
+                                .routine = emu_routine()};
+    external->event = event;
+    emu_object_hold(event);
+    external->serial = emu_handle_serial(event->base.handle);
+    return emu_stream_enqueue(stream, &external->task);
+}
+
+/* ------------------------------------------------------------------------------------------------- records and waits */
+
 static int record_event(aclrtEvent handle, aclrtStream stream_handle) {
     EMU_HELD emu_event *event = NULL;
     EMU_HELD emu_stream *stream = NULL;
@@ -192,11 +378,13 @@ static int record_event(aclrtEvent handle, aclrtStream stream_handle) {
     if (event->device != stream->device)
         return emu_fail(ACL_ERROR_RT_STREAM_CONTEXT, "EMULATOR_WRONG_CONTEXT", "the event is of device %d, the stream of device %d",
                         event->device->id, stream->device->id);
-    recording *record = calloc(1, sizeof *record);
-    if (record == NULL) abort();
-    record->references = 2; /* the event's and the task's */
-    record->stream = stream;
-    emu_object_hold(stream);
+    if (stream->capture != NULL) {
+        bool captured = true;
+        status = is_external(event) ? queue_external(event, stream, run_external_record) : capture_record(event, stream, &captured);
+        if (captured || status != 0) return status;
+    }
+    recording *record = new_recording(stream);
+    record->references++; /* the task's */
     if (event->shared != NULL) {
         record->shared = event->shared;
         emu_shared_hold(record->shared);
@@ -272,8 +460,13 @@ static int wait_event(aclrtStream stream_handle, aclrtEvent handle) {
     EMU_HELD emu_stream *stream = NULL;
     int status = acquire_both(handle, &event, stream_handle, &stream);
     if (status != 0) return status;
-    if (event->creator == CREATED_WITH_FLAG && (event->flags & ACL_EVENT_SYNC) == 0)
+    if (event->creator == CREATED_WITH_FLAG && (event->flags & (ACL_EVENT_SYNC | ACL_EVENT_EXTERNAL)) == 0)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_SYNC", event->flags);
+    if (stream->capture != NULL || event->capture != 0) { /* an external event is never part of a capture itself */
+        bool captured = true;
+        status = is_external(event) ? queue_external(event, stream, run_external_wait) : capture_wait(event, stream, &captured);
+        if (captured || status != 0) return status;
+    }
     recording *record = latest_of(event);
     if (is_elsewhere(event, record)) {
         drop_recording(record);
@@ -308,6 +501,8 @@ API aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle) {
     if (status != 0) return status;
     if (event->creator != CREATED_WITH_FLAG)
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "only events of aclrtCreateEventWithFlag can be reset");
+    if (stream->capture != NULL)
+        return is_external(event) ? queue_external(event, stream, run_external_reset) : check_kind(event);
     set_latest(event, NULL);
     return 0;
 }
@@ -319,6 +514,8 @@ static int query_event(aclrtEvent handle, bool any_creator, bool *done) {
     if (event == NULL) return status;
     if (event->creator == CREATED_EX && !any_creator)
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "not for events of aclrtCreateEventExWithFlag");
+    status = refuse_captured_event(event);
+    if (status != 0) return status;
     recording *record = latest_of(event);
     if (is_elsewhere(event, record)) {
         drop_recording(record);
@@ -367,6 +564,8 @@ static int synchronize_event(aclrtEvent handle, int32_t timeout) {
     int status;
     EMU_HELD emu_event *event = acquire_event(handle, &status);
     if (event == NULL) return status;
+    status = refuse_captured_event(event);
+    if (status != 0) return status;
     recording *record = latest_of(event);
     if (is_elsewhere(event, record)) {
         int passed = emu_shared_wait(event->shared, emu_shared_latest(event->shared), timeout);
@@ -394,6 +593,8 @@ static int time_of(aclrtEvent handle, uint64_t *time) {
     int status;
     EMU_HELD emu_event *event = acquire_event(handle, &status);
     if (event == NULL) return status;
+    status = refuse_captured_event(event);
+    if (status != 0) return status;
     if ((event->flags & ACL_EVENT_TIME_LINE) == 0)
         return emu_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_TIME_LINE",
                         event->flags);

@@ -114,7 +114,10 @@ static int check_attribute(aclrtStreamAttr type, const aclrtStreamAttrValue *val
     return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "stmAttrType is %d; allowed: 1 to 5", (int)type);
 }
 
-static void set_attribute(emu_stream *stream, aclrtStreamAttr type, const aclrtStreamAttrValue *value) {
+static int set_attribute(emu_stream *stream, aclrtStreamAttr type, const aclrtStreamAttrValue *value) {
+    bool fixed = type == ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK || type == ACL_STREAM_ATTR_USER_CUSTOM_TAG; /* during a capture */
+    int status = fixed ? emu_refuse_captured(stream) : 0;
+    if (status != 0) return status;
     switch (type) {
         case ACL_STREAM_ATTR_FAILURE_MODE: stream->failure_mode = value->failureMode; break;
         case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK: stream->overflow_switch = value->overflowSwitch; break;
@@ -122,6 +125,7 @@ static void set_attribute(emu_stream *stream, aclrtStreamAttr type, const aclrtS
         case ACL_STREAM_ATTR_CACHE_OP_INFO: stream->cache_switch = value->cacheOpInfoSwitch; break;
         default: stream->tag = value->userCustomTag; break;
     }
+    return 0;
 }
 
 static void get_attribute(const emu_stream *stream, aclrtStreamAttr type, aclrtStreamAttrValue *value) {
@@ -139,7 +143,7 @@ API aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttr
     ENTER("aclrtSetStreamAttribute");
     int status = check_attribute(stmAttrType, value);
     if (status != 0) return status;
-    EMU_WITH_STREAM(handle, set_attribute(stream, stmAttrType, value));
+    EMU_WITH_STREAM(handle, status_ = set_attribute(stream, stmAttrType, value));
 }
 
 API aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) {

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ------------------------------------------------------------------------------------------------------ life of streams */
@@ -303,9 +302,7 @@ static int call_worker(emu_stream *stream) {
 }
 
 static uint64_t add_task(emu_stream *stream, emu_task *task) {
-    static __thread uint32_t thread;
-    if (thread == 0) thread = (uint32_t)syscall(SYS_gettid);
-    task->thread = thread;
+    task->thread = emu_thread_number();
     task->next = NULL;
     task->sequence = ++stream->submitted;
     if (task->number != NULL) *task->number = task->sequence;
@@ -317,7 +314,83 @@ static uint64_t add_task(emu_stream *stream, emu_task *task) {
     return task->sequence;
 }
 
+/* ------------------------------------------------------------------------------------------------------------ captures */
+
+void emu_describe_nothing(emu_task *task, emu_captured *captured) {
+    (void)task;
+    (void)captured;
+}
+
+void emu_stream_enter(emu_stream *stream, emu_capture *capture) {
+    emu_object_hold(stream);
+    stream->lane = emu_capture_join(capture, stream, stream->base.handle, stream->id);
+    stream->capture = capture;
+}
+
+void emu_stream_leave(emu_stream *stream) {
+    stream->capture = NULL;
+    emu_object_release(stream);
+}
+
+int emu_refuse_captured(emu_stream *stream) {
+    char text[160];
+    if (stream->capture == NULL) return 0;
+    emu_captures_lock();
+    emu_capture *capture = stream->capture;
+    int status = capture == NULL ? 0
+                                 : emu_fail(ACL_ERROR_RT_STREAM_CAPTURED, NULL,
+                                            "not while stream %d is captured (%s); do it before aclmdlRICaptureBegin or after "
+                                            "aclmdlRICaptureEnd",
+                                            stream->id, emu_capture_describe(capture, text, sizeof text));
+    emu_captures_unlock();
+    return status;
+}
+
+/* Records a task. */
+static int capture_task(emu_stream *stream, emu_capture *capture, emu_task *task) {
+    char text[160];
+    const emu_lane *lane = &capture->lanes[stream->lane];
+    if (capture->open_groups > 0 && lane->group == 0) {
+        emu_capture_invalidate(capture, ACL_ERROR_STREAM_TASK_GROUP_INTR, "another stream was used while a task group was open");
+        return emu_fail(ACL_ERROR_STREAM_TASK_GROUP_INTR, NULL, "stream %d is used while a task group is open on another stream (%s)",
+                        stream->id, emu_capture_describe(capture, text, sizeof text));
+    }
+    if (task->describe == NULL)
+        return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "this cannot be captured (%s)", emu_capture_describe(capture, text, sizeof text));
+    emu_node node = {.kind = NODE_TASK, .routine = task->routine, .task = task, .lane = stream->lane};
+    task->describe(task, &node.captured);
+    emu_capture_add(capture, node);
+    return 0;
+}
+
+/* Adds a task to those that replace a task group's. */
+static int update_task(const emu_stream *stream, emu_update *update, emu_task *task) {
+    if (task->answered == NULL)
+        return emu_fail(ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT, NULL, "stream %d updates a task group, which only operators can do", stream->id);
+    if (update->count == update->wanted)
+        return emu_fail(ACL_ERROR_RT_INTERNAL_ERROR, NULL, "the task group has %u task(s), and all have been replaced", update->wanted);
+    update->tasks[update->count++] = task;
+    return 0;
+}
+
+/* Hands a task to the capture, or the update, that the stream is in; *taken: there is one. */
+static int divert(emu_stream *stream, emu_task *task, bool *taken) {
+    emu_captures_lock();
+    emu_capture *capture = stream->capture;
+    emu_update *update = stream->update;
+    *taken = capture != NULL || (update != NULL && !task->quiet && task->describe != NULL);
+    int status = !*taken ? 0 : capture != NULL ? capture_task(stream, capture, task) : update_task(stream, update, task);
+    emu_captures_unlock();
+    if (status != 0) task->finish(task);
+    return status;
+}
+
 int emu_stream_enqueue(emu_stream *stream, emu_task *task) {
+    bool taken = false;
+    if (stream->capture != NULL || stream->update != NULL) {
+        int status = divert(stream, task, &taken);
+        if (taken) return status;
+    }
     pthread_mutex_lock(&stream->lock);
     if (stream->ending) {
         pthread_mutex_unlock(&stream->lock);
@@ -488,6 +561,8 @@ static int destroy_stream(aclrtStream handle, bool force) {
     if (status != 0) return status;
     if (handle == stream->context->default_stream)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the default stream cannot be destroyed");
+    status = emu_refuse_captured(stream);
+    if (status != 0) return status;
     emu_object_release(emu_object_destroy(handle, KIND_STREAM, &status));
     if (status == 0 && unlist_stream(stream)) { /* otherwise a reset on another thread ends it */
         status = end_stream(stream, force);
@@ -562,6 +637,7 @@ API aclError aclrtDestroyStreamForce(aclrtStream stream) {
 static int synchronize(aclrtStream handle, int32_t timeout) {
     EMU_HELD emu_stream *stream = NULL;
     int status = emu_stream_acquire(handle, &stream);
+    if (status == 0) status = emu_refuse_captured(stream);
     return status != 0 ? status : emu_stream_wait(stream, timeout);
 }
 
@@ -623,7 +699,8 @@ static int synchronize_device(int32_t timeout) {
     uint64_t end = timeout < 0 ? 0 : emu_now() + (uint64_t)timeout * 1000000ull;
     emu_stream *streams[MOST_STREAMS];
     size_t count = all_streams(context->device, streams);
-    for (size_t i = 0; i < count; i++) emu_stream_let_run(streams[i], last_submitted(streams[i]));
+    for (size_t i = 0; i < count && status == 0; i++) status = emu_refuse_captured(streams[i]);
+    for (size_t i = 0; i < count && status == 0; i++) emu_stream_let_run(streams[i], last_submitted(streams[i]));
     for (size_t i = 0; i < count; i++) {
         int32_t left = timeout;
         if (timeout >= 0) {
@@ -681,21 +758,10 @@ API aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
     if (status == NULL) return emu_null_argument("status");
     int failed = emu_stream_acquire(handle, &stream);
     if (failed != 0) return failed;
-    *status = emu_stream_passed(stream, last_submitted(stream)) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
-    return 0;
-}
-
-/* Streams are never captured: aclmdlRICaptureBegin is refused. */
-API aclError aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *status, aclmdlRI *modelRI) {
-    ENTER("aclmdlRICaptureGetInfo");
-    EMU_HELD emu_stream *stream = NULL;
-    if (status == NULL || modelRI == NULL)
-        return emu_null_argument(status == NULL ? "status" : "modelRI");
-    int failed = emu_stream_acquire(handle, &stream);
-    if (failed != 0) return failed;
-    *status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
-    *modelRI = NULL;
-    return 0;
+    failed = emu_refuse_captured(stream);
+    if (failed == 0)
+        *status = emu_stream_passed(stream, last_submitted(stream)) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    return failed;
 }
 
 API aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
@@ -705,7 +771,7 @@ API aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
 
 API aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t flag) {
     ENTER("aclrtSetStreamOverflowSwitch");
-    EMU_WITH_STREAM(handle, stream->overflow_switch = flag);
+    EMU_WITH_STREAM(handle, if ((status_ = emu_refuse_captured(stream)) == 0) stream->overflow_switch = flag);
 }
 
 API aclError aclrtGetStreamOverflowSwitch(aclrtStream handle, uint32_t *flag) {

@@ -3,9 +3,8 @@
 #define EMU_STREAM_H
 
 #include "ascendcl/core/clock.h"
-#include "ascendcl/core/device_connection.h"
+#include "ascendcl/stream/capture.h"
 
-typedef struct emu_task emu_task;
 typedef struct emu_allocator emu_allocator;
 
 /* A task is a launch on the device process (`answered` is set), runs here (`run` is set), or waits for a task of another stream
@@ -23,6 +22,8 @@ struct emu_task {
     uint64_t until;                                     /* the number of the task that is waited for */
     emu_buffer request;                                 /* of a launch */
     int (*answered)(emu_task *task, int status, emu_buffer *answer);
+    /* Tells a capture how the task is run again, and unpins its memory. NULL: it cannot be captured. */
+    void (*describe)(emu_task *task, emu_captured *captured);
     void (*finish)(emu_task *task);                     /* once, whether or not it ran; frees the task */
 };
 
@@ -36,7 +37,7 @@ LINK int emu_stream_acquire(aclrtStream handle, emu_stream **stream);
     if (status_ == 0) statement;                                \
     return status_
 LINK emu_device *emu_stream_device(const emu_stream *stream);
-/* Queues a task and takes it over; a stream that has ended refuses it. */
+/* Queues a task and takes it over; a stream that is captured records it, and one that has ended refuses it. */
 LINK int emu_stream_enqueue(emu_stream *stream, emu_task *task);
 /* Takes in finished launches, which frees what they used, and passed events. */
 void emu_stream_poll(emu_stream *stream);
@@ -51,6 +52,13 @@ int emu_stream_wait(emu_stream *stream, int32_t timeout);
 int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, void **handle);
 /* Ends all streams of a context. The handles still alive die without counting as leaks. */
 int emu_streams_reclaim(emu_context *context);
+
+/* The tasks that a stream gets between aclmdlRICaptureTaskUpdateBegin and End, in place of those of a task group. */
+typedef struct {
+    void *group;
+    emu_task **tasks;
+    uint32_t count, wanted;
+} emu_update;
 
 struct emu_stream {
     emu_object base;
@@ -81,11 +89,22 @@ struct emu_stream {
     int waiters;
     int error;
     char *error_text;
+    emu_capture *_Atomic capture; /* that records its tasks, or NULL; changes under the captures' lock */
+    uint32_t lane;                /* its number in the capture */
+    emu_update *_Atomic update;   /* under the captures' lock */
     /* host callbacks (aclrtSubscribeReport) */
     _Atomic uint64_t subscriber;
     emu_allocator *allocator;     /* the program's (aclrtAllocatorRegister), or NULL */
 };
 
+/* 107027 with a message for a stream that is captured. */
+int emu_refuse_captured(emu_stream *stream);
+/* Makes a stream a part of a capture. The captures' lock is held. */
+void emu_stream_enter(emu_stream *stream, emu_capture *capture);
+/* The opposite; it releases the stream. */
+void emu_stream_leave(emu_stream *stream);
+/* Does nothing: for tasks that are run again as they are and use no memory. */
+void emu_describe_nothing(emu_task *task, emu_captured *captured);
 /* -1 (for ever) or more than 0 milliseconds. */
 int emu_check_timeout(int32_t timeout);
 /* Deferred mode: lets tasks up to a number run. */
