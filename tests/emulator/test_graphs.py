@@ -128,3 +128,107 @@ def test_streams_join_a_capture_by_events(cann: Cann) -> None:
         multiply.free()
     for each in (origin, side, third):
         cann.aclrtDestroyStream(each)
+
+
+class Misuse:
+    """A stream in a capture, and what else the cases below need; one process makes them all."""
+
+    def __init__(self, cann: Cann) -> None:
+        self.cann = cann
+        self.stream, self.other = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream")
+        self.event, self.fork, self.late = (create_event(cann) for _ in range(3))
+        self.plain = cann.create("aclrtCreateEvent")
+        self.block, self.pinned = cann.malloc(64), cann.create("aclrtMallocHost", 64)
+        self.pageable = np.zeros(64, np.uint8)
+        self.multiply = Multiply(cann, 2, 3)
+        self.handle = ctypes.c_void_p()
+        cann.aclrtRecordEvent(self.late, self.other)
+        cann.aclrtSynchronizeStream(self.other)
+
+    def begin(self, mode: int) -> None:
+        self.cann.aclmdlRICaptureBegin(self.stream, mode)
+        self.multiply(self.stream)
+        self.cann.aclrtRecordEvent(self.event, self.stream)
+
+    def close(self) -> int:
+        """Ends the capture: the status."""
+        return int(self.cann._function("aclmdlRICaptureEnd")(self.stream, ctypes.byref(self.handle)))
+
+    def free(self) -> None:
+        cann = self.cann
+        self.multiply.free()
+        for event in (self.event, self.fork, self.late, self.plain):
+            cann.aclrtDestroyEvent(event)
+        for stream in (self.stream, self.other):
+            cann.aclrtDestroyStream(stream)
+        cann.aclrtFree(self.block)
+        cann.aclrtFreeHost(self.pinned)
+
+
+BEFORE = "captured last: aclnnMul, task 0"
+JOINED = "captured last: aclrtRecordEvent, task 1"
+EVERY_MODE = (GLOBAL, THREAD_LOCAL, RELAXED)
+STRICT = (GLOBAL, THREAD_LOCAL)
+
+# A call while a stream is captured: its modes, name, arguments, status, and what its text names.
+FORBIDDEN = [
+    (EVERY_MODE, "aclrtSynchronizeStream", lambda m: (m.stream,), 107027, JOINED),
+    (EVERY_MODE, "aclrtSynchronizeStreamWithTimeout", lambda m: (m.stream, 10), 107027, JOINED),
+    (EVERY_MODE, "aclrtSynchronizeDevice", lambda m: (), 107027, JOINED),
+    (EVERY_MODE, "aclrtSynchronizeDeviceWithTimeout", lambda m: (10,), 107027, JOINED),
+    (EVERY_MODE, "aclrtStreamQuery", lambda m: (m.stream, ctypes.byref(ctypes.c_int32())), 107027, JOINED),
+    (EVERY_MODE, "aclrtDestroyStream", lambda m: (m.stream,), 107027, JOINED),
+    (EVERY_MODE, "aclrtDestroyStreamForce", lambda m: (m.stream,), 107027, JOINED),
+    (EVERY_MODE, "aclrtSetStreamOverflowSwitch", lambda m: (m.stream, 1), 107027, JOINED),
+    (EVERY_MODE, "aclrtSynchronizeEvent", lambda m: (m.event,), 107028, "only orders streams"),
+    (EVERY_MODE, "aclrtQueryEventStatus", lambda m: (m.event, ctypes.byref(ctypes.c_int32())), 107028, JOINED),
+    (EVERY_MODE, "aclmdlRICaptureBegin", lambda m: (m.stream, GLOBAL), 107027, "is captured already"),
+    (EVERY_MODE, "aclmdlRIDestroy", lambda m: (captured(m.cann, m.stream)[1],), 107026, "aclmdlRICaptureEnd"),
+    (EVERY_MODE, "aclmdlRIExecuteAsync", lambda m: (captured(m.cann, m.stream)[1], m.other), 107026, "still captured"),
+    (EVERY_MODE, "aclrtStreamWaitEvent", lambda m: (None, m.event), 107031, "default stream"),
+    (EVERY_MODE, "aclrtStreamWaitEvent", lambda m: (m.stream, m.late), 107024, "outside of the capture"),
+    (EVERY_MODE, "aclrtRecordEvent", lambda m: (m.plain, m.stream), 207000, "aclrtCreateEventExWithFlag"),
+    (EVERY_MODE, "aclmdlRICaptureEnd", lambda m: (m.other, ctypes.byref(m.handle)), 107029, "not captured"),
+    (EVERY_MODE, "aclmdlRICaptureTaskGrpEnd", lambda m: (m.stream, ctypes.byref(m.handle)), 107033, "no task group"),
+    (EVERY_MODE, "aclmdlRICaptureTaskGrpBegin", lambda m: (m.other,), 107029, "not captured"),
+    (EVERY_MODE, "aclmdlRICaptureTaskUpdateEnd", lambda m: (m.other,), 107033, "updates no task group"),
+    (EVERY_MODE, "aclmdlRICaptureTaskUpdateBegin", lambda m: (m.other, 1 << 20), 107017, "never a aclrtTaskGrp"),
+    (EVERY_MODE, "aclmdlRICaptureTaskUpdateBegin", lambda m: (m.stream, m.stream), 107027, "is captured"),
+    (EVERY_MODE, "aclrtMemcpyAsync", lambda m: (m.block, 64, m.pageable.ctypes.data, 64, H2D, m.stream), 107000, "pageable"),
+    (EVERY_MODE, "aclrtMemcpyAsync", lambda m: (m.pageable.ctypes.data, 64, m.block, 64, D2H, m.stream), 107000, "pageable"),
+    (STRICT, "aclrtMemcpyAsync", lambda m: (m.block, 64, m.pageable.ctypes.data, 64, H2D, m.other), 107030, "this thread"),
+    (STRICT, "aclrtMemcpy", lambda m: (m.block, 64, m.pageable.ctypes.data, 64, H2D), 107030, "ExchangeMode"),
+    (STRICT, "aclrtMemcpy", lambda m: (m.pageable.ctypes.data, 64, m.block, 64, D2H), 107030, JOINED),
+    (STRICT, "aclrtMemcpy2d", lambda m: (m.block, 8, m.pageable.ctypes.data, 8, 8, 4, H2D), 107030, JOINED),
+    (STRICT, "aclrtMemset", lambda m: (m.block, 64, 0, 64), 107030, "before aclmdlRICaptureBegin"),
+]
+
+
+def refuse_what_is_forbidden(cann: Cann) -> None:
+    misuse = Misuse(cann)
+    for mode in EVERY_MODE:
+        misuse.begin(mode)
+        for modes, name, arguments, status, text in FORBIDDEN:
+            if mode in modes:
+                error = cann.failure(name, *arguments(misuse))
+                assert (error.status, text in error.message, name in error.message) == (status, True, True), (mode, error)
+            elif status == 107030:
+                getattr(cann, name)(*arguments(misuse))
+        assert captured(cann, misuse.stream)[0] == ACTIVE  # as in CANN, what was refused leaves the capture as it was
+        assert misuse.close() == 0
+        cann.aclmdlRIExecuteAsync(misuse.handle, misuse.stream)
+        cann.aclrtSynchronizeStream(misuse.stream)
+        cann.aclmdlRIDestroy(misuse.handle)
+    for name, arguments, expected in (
+        ("aclmdlRICaptureBegin", (None, 0), 100000),
+        ("aclmdlRICaptureBegin", (misuse.stream, 3), 107000),
+        ("aclmdlRICaptureEnd", (misuse.stream, None), 107000),
+        ("aclmdlRICaptureGetInfo", (misuse.stream, None, None), 100000),
+        ("aclmdlRIExecuteAsync", (None, misuse.stream), 100000),
+        ("aclmdlRIDestroy", (misuse.handle,), 107017),
+    ):
+        assert cann.failure(name, *arguments).status == expected, name
+    misuse.free()
+
+
+test_what_may_not_be_done_while_a_stream_is_captured = client()(refuse_what_is_forbidden)
