@@ -7,12 +7,11 @@ import json
 import os
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from emulator_client import D2D, D2H, H2D, NEWEST, Cann, Tensor, client
-
-from ascend_aclnn import catalog
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 NONE, ACTIVE, INVALID = 0, 1, 2
@@ -232,3 +231,147 @@ def refuse_what_is_forbidden(cann: Cann) -> None:
 
 
 test_what_may_not_be_done_while_a_stream_is_captured = client()(refuse_what_is_forbidden)
+
+
+@client()
+def test_streams_that_have_not_returned_end_a_capture_with_an_error(cann: Cann) -> None:
+    misuse = Misuse(cann)
+    side = misuse.other
+
+    def without_a_record() -> None:
+        misuse.multiply(side)
+
+    def without_a_wait() -> None:
+        cann.aclrtRecordEvent(misuse.fork, side)
+
+    for act, text in ((without_a_record, "the last task of stream"), (without_a_wait, "no stream of the capture waits")):
+        misuse.begin(GLOBAL)
+        cann.aclrtStreamWaitEvent(side, misuse.event)
+        error = cann.failure("aclmdlRICaptureEnd", side, ctypes.byref(misuse.handle))
+        assert (error.status, "must end there" in error.message) == (107036, True)
+        act()
+        error = cann.failure("aclmdlRICaptureEnd", misuse.stream, ctypes.byref(misuse.handle))
+        assert (error.status, text in error.message, misuse.handle.value) == (107025, True, None), error
+        assert [captured(cann, each)[0] for each in (misuse.stream, side)] == [NONE, NONE]
+        cann.aclrtSynchronizeDevice()
+    misuse.begin(GLOBAL)  # two captures that an event would join
+    cann.aclmdlRICaptureBegin(side, RELAXED)
+    assert cann.failure("aclrtStreamWaitEvent", side, misuse.event).status == 107032
+    assert [captured(cann, each)[0] for each in (misuse.stream, side)] == [INVALID, INVALID]
+    misuse.multiply(side)  # it stays invalid
+    for each in (side, misuse.stream):
+        error = cann.failure("aclmdlRICaptureEnd", each, ctypes.byref(misuse.handle))
+        assert (error.status, "107032" in error.message) == (507903, True), error
+    misuse.free()
+
+
+@client()
+def test_threads_and_their_modes(cann: Cann) -> None:
+    misuse, found = Misuse(cann), []
+
+    def elsewhere(call: Callable[[], object]) -> None:
+        def run() -> None:
+            cann.aclrtSetDevice(0)
+            found.append(call())
+            cann.aclrtResetDevice(0)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+
+    def fill() -> int:
+        return int(cann._function("aclrtMemset")(misuse.block, 64, 0, 64))
+
+    for mode, expected in ((GLOBAL, 107030), (THREAD_LOCAL, 0), (RELAXED, 0)):
+        misuse.begin(mode)
+        elsewhere(fill)
+        assert found.pop() == expected
+        exchanged = ctypes.c_int32(RELAXED)
+        cann.aclmdlRICaptureThreadExchangeMode(ctypes.byref(exchanged))
+        assert (exchanged.value, fill()) == (GLOBAL, 0)  # each thread begins as GLOBAL
+        cann.aclmdlRICaptureThreadExchangeMode(ctypes.byref(exchanged))
+        elsewhere(misuse.close)
+        assert found.pop() == (0 if mode == RELAXED else 107038)
+        if mode == RELAXED:
+            cann.aclmdlRIDestroy(misuse.handle)
+        assert captured(cann, misuse.stream) == (NONE, None)
+    misuse.free()
+
+
+@client()
+def test_a_graph_whose_memory_was_freed_names_the_operator_and_the_call(cann: Cann) -> None:
+    misuse = Misuse(cann)
+    misuse.begin(GLOBAL)
+    cann.aclrtMemsetAsync(misuse.block, 64, 1, 64, misuse.stream)
+    cann.aclrtMemcpyAsync(misuse.pinned, 64, misuse.block, 64, D2H, misuse.stream)
+    assert misuse.close() == 0
+    cann.aclmdlRIExecuteAsync(misuse.handle, misuse.stream)
+    cann.aclrtSynchronizeStream(misuse.stream)
+    assert ctypes.string_at(misuse.pinned, 64) == b"\1" * 64
+    cann.aclrtFree(misuse.block)
+    error = cann.failure("aclmdlRIExecuteAsync", misuse.handle, misuse.stream)
+    assert error.error == "EMULATOR_USE_AFTER_FREE"
+    assert "task 2, aclrtMemsetAsync, uses the memory of its dst" in error.message
+    assert "freed after its capture by aclrtFree" in error.message
+    cann.aclmdlRIDestroy(misuse.handle)
+    misuse.block = cann.malloc(64)
+    misuse.free()
+
+
+@client()
+def test_a_task_group_is_replaced(cann: Cann) -> None:
+    stream, updates = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream")
+    ready = create_event(cann, EXTERNAL)
+    first, second, group = Multiply(cann, 2, 3), Multiply(cann, 5, 7), ctypes.c_void_p()
+    cann.aclmdlRICaptureBegin(stream, GLOBAL)
+    cann.aclrtStreamWaitEvent(stream, ready)
+    cann.aclrtResetEvent(ready, stream)
+    cann.aclmdlRICaptureTaskGrpBegin(stream)
+    assert cann.failure("aclmdlRICaptureTaskGrpBegin", stream).status == 107033
+    first(stream)
+    cann.aclmdlRICaptureTaskGrpEnd(stream, ctypes.byref(group))
+    model = end(cann, stream)
+    for multiply, expected in ((first, 6), (second, 35), (first, 6)):
+        cann.aclrtMemset(multiply.out.address, 16, 0, 16)
+        cann.aclmdlRIExecuteAsync(model, stream)  # waits for the update
+        cann.aclmdlRICaptureTaskUpdateBegin(updates, group)
+        assert cann.failure("aclmdlRICaptureTaskUpdateBegin", stream, group).status == 107033
+        assert cann.failure("aclrtMemsetAsync", first.out.address, 16, 0, 16, updates).status == 507009
+        multiply(updates)
+        cann.aclmdlRICaptureTaskUpdateEnd(updates)
+        cann.aclrtRecordEvent(ready, updates)
+        cann.aclrtSynchronizeStream(stream)
+        assert multiply.result() == expected
+    cann.aclmdlRICaptureTaskUpdateBegin(updates, group)
+    error = cann.failure("aclmdlRICaptureTaskUpdateEnd", updates)
+    assert (error.status, "0 of the 1 task(s)" in error.message) == (507000, True)
+    cann.aclmdlRIDestroy(model)
+    assert cann.failure("aclmdlRICaptureTaskUpdateBegin", updates, group).status == 107017
+    cann.aclrtDestroyEvent(ready)
+    for multiply in (first, second):
+        multiply.free()
+    for each in (stream, updates):
+        cann.aclrtDestroyStream(each)
+
+
+@client(ASCEND_EMULATOR_CANN=NEWEST)
+def test_a_graph_is_named_and_written_as_json(cann: Cann) -> None:
+    misuse, ended = Misuse(cann), []
+    misuse.begin(GLOBAL)
+    assert misuse.close() == 0
+    cann.aclmdlRISetName(misuse.handle, b"step")
+    name, number = ctypes.create_string_buffer(16), ctypes.c_uint32()
+    cann.aclmdlRIGetName(misuse.handle, 16, name)
+    cann.aclmdlRIGetId(misuse.handle, ctypes.byref(number))
+    assert (name.value, number.value > 0) == (b"step", True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.json"
+        cann.aclmdlRIDebugJsonPrint(misuse.handle, os.fsencode(path), 0)
+        assert [(row["name"], row["args"]["Task Id"]) for row in json.loads(path.read_text())] == [("aclnnMul", 0), ("aclrtRecordEvent", 1)]
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: ended.append(True))
+    cann.aclmdlRIDestroyRegisterCallback(misuse.handle, callback, None)
+    cann.aclmdlRIExecute(misuse.handle, -1)
+    assert misuse.multiply.result() == 6
+    cann.aclmdlRIDestroy(misuse.handle)
+    assert ended == [True]
+    misuse.free()

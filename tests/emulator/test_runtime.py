@@ -92,9 +92,9 @@ def test_the_release_that_is_claimed(cann: Cann) -> None:
 
 @client()
 def test_every_other_function_refuses_by_name(cann: Cann) -> None:
-    error = cann.failure("aclmdlRICaptureBegin", None, 0)
+    error = cann.failure("aclrtMemUceRepair", 0, None, 0)
     assert (error.status, error.error) == (200006, "EMULATOR_NOT_SUPPORTED")
-    assert "aclmdlRICaptureBegin" in error.message
+    assert "aclrtMemUceRepair" in error.message
     assert cann.message() == ""
     assert cann.aclrtCreateGroupInfo() is None
     assert "aclrtCreateGroupInfo" in cann.message()

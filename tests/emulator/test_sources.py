@@ -20,7 +20,8 @@ from ascend_aclnn.emulator.build.libraries import CSRC, GENERATED
 _CORE = "ring ascendcl/core"
 _STREAM = f"{_CORE} ascendcl/stream"
 _MEMORY = f"{_STREAM} ascendcl/memory"
-_ASCENDCL = f"{_MEMORY} ascendcl/runtime"
+_MODEL = f"{_MEMORY} ascendcl/model"
+_ASCENDCL = f"{_MODEL} ascendcl/runtime"
 ALLOWED = {
     "ring": "",
     "securec": "ascendcl/core",
@@ -28,7 +29,8 @@ ALLOWED = {
     "ascendcl/core": "ring",
     "ascendcl/stream": _CORE,
     "ascendcl/memory": _STREAM,
-    "ascendcl/runtime": _MEMORY,
+    "ascendcl/model": _MEMORY,
+    "ascendcl/runtime": _MODEL,
     "ascendcl/operator": _ASCENDCL,
     "hal": _ASCENDCL,
     "nnopbase": _ASCENDCL,
