@@ -77,6 +77,11 @@ def test_errors(mode: str) -> None:
     run_suite("errors", TASK_QUEUE_ENABLE=mode)
 
 
+@pytest.mark.parametrize("mode", [pytest.param("0"), pytest.param("1", marks=short)])
+def test_graphs(mode: str) -> None:
+    run_suite("graphs", TASK_QUEUE_ENABLE=mode)
+
+
 @short
 def test_npu_functions() -> None:
     run_suite("npu_functions")
