@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from emulator_client import D2D, D2H, H2D, NEWEST, Cann, Tensor, client
+from emulator_client import D2D, D2H, H2D, NEWEST, Cann, client
 
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 NONE, ACTIVE, INVALID = 0, 1, 2
@@ -193,9 +193,27 @@ FORBIDDEN = [
     (EVERY_MODE, "aclmdlRICaptureTaskUpdateEnd", lambda m: (m.other,), 107033, "updates no task group"),
     (EVERY_MODE, "aclmdlRICaptureTaskUpdateBegin", lambda m: (m.other, 1 << 20), 107017, "never a aclrtTaskGrp"),
     (EVERY_MODE, "aclmdlRICaptureTaskUpdateBegin", lambda m: (m.stream, m.stream), 107027, "is captured"),
-    (EVERY_MODE, "aclrtMemcpyAsync", lambda m: (m.block, 64, m.pageable.ctypes.data, 64, H2D, m.stream), 107000, "pageable"),
-    (EVERY_MODE, "aclrtMemcpyAsync", lambda m: (m.pageable.ctypes.data, 64, m.block, 64, D2H, m.stream), 107000, "pageable"),
-    (STRICT, "aclrtMemcpyAsync", lambda m: (m.block, 64, m.pageable.ctypes.data, 64, H2D, m.other), 107030, "this thread"),
+    (
+        EVERY_MODE,
+        "aclrtMemcpyAsync",
+        lambda m: (m.block, 64, m.pageable.ctypes.data, 64, H2D, m.stream),
+        107000,
+        "pageable",
+    ),
+    (
+        EVERY_MODE,
+        "aclrtMemcpyAsync",
+        lambda m: (m.pageable.ctypes.data, 64, m.block, 64, D2H, m.stream),
+        107000,
+        "pageable",
+    ),
+    (
+        STRICT,
+        "aclrtMemcpyAsync",
+        lambda m: (m.block, 64, m.pageable.ctypes.data, 64, H2D, m.other),
+        107030,
+        "this thread",
+    ),
     (STRICT, "aclrtMemcpy", lambda m: (m.block, 64, m.pageable.ctypes.data, 64, H2D), 107030, "ExchangeMode"),
     (STRICT, "aclrtMemcpy", lambda m: (m.pageable.ctypes.data, 64, m.block, 64, D2H), 107030, JOINED),
     (STRICT, "aclrtMemcpy2d", lambda m: (m.block, 8, m.pageable.ctypes.data, 8, 8, 4, H2D), 107030, JOINED),
@@ -210,7 +228,10 @@ def refuse_what_is_forbidden(cann: Cann) -> None:
         for modes, name, arguments, status, text in FORBIDDEN:
             if mode in modes:
                 error = cann.failure(name, *arguments(misuse))
-                assert (error.status, text in error.message, name in error.message) == (status, True, True), (mode, error)
+                assert (error.status, text in error.message, name in error.message) == (status, True, True), (
+                    mode,
+                    error,
+                )
             elif status == 107030:
                 getattr(cann, name)(*arguments(misuse))
         assert captured(cann, misuse.stream)[0] == ACTIVE  # as in CANN, what was refused leaves the capture as it was
@@ -244,7 +265,10 @@ def test_streams_that_have_not_returned_end_a_capture_with_an_error(cann: Cann) 
     def without_a_wait() -> None:
         cann.aclrtRecordEvent(misuse.fork, side)
 
-    for act, text in ((without_a_record, "the last task of stream"), (without_a_wait, "no stream of the capture waits")):
+    for act, text in (
+        (without_a_record, "the last task of stream"),
+        (without_a_wait, "no stream of the capture waits"),
+    ):
         misuse.begin(GLOBAL)
         cann.aclrtStreamWaitEvent(side, misuse.event)
         error = cann.failure("aclmdlRICaptureEnd", side, ctypes.byref(misuse.handle))
@@ -367,7 +391,10 @@ def test_a_graph_is_named_and_written_as_json(cann: Cann) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.json"
         cann.aclmdlRIDebugJsonPrint(misuse.handle, os.fsencode(path), 0)
-        assert [(row["name"], row["args"]["Task Id"]) for row in json.loads(path.read_text())] == [("aclnnMul", 0), ("aclrtRecordEvent", 1)]
+        assert [(row["name"], row["args"]["Task Id"]) for row in json.loads(path.read_text())] == [
+            ("aclnnMul", 0),
+            ("aclrtRecordEvent", 1),
+        ]
     callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: ended.append(True))
     cann.aclmdlRIDestroyRegisterCallback(misuse.handle, callback, None)
     cann.aclmdlRIExecute(misuse.handle, -1)

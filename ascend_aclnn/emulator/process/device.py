@@ -92,7 +92,7 @@ class Device:
         self._times: list[tuple[str, int, int, int]] = []
         self.memory = memory
         self.mappings = Mappings()
-        self.plans: dict[int, Union[Plan, Program]] = {}
+        self.plans: dict[int, Plan] = {}
         self._communicators: Optional[Communicators] = None
         self._communicators_lock = threading.Lock()
         self.accepted: dict[bytes, Plan] = {}  # by what phase one gets: what it has accepted once, it accepts again
@@ -267,7 +267,10 @@ class Device:
         number, at = struct.unpack_from("<2Q", payload)
         try:
             (step,) = read_steps(payload, 16, self.memory, self.plans, self._bind_once)
-            self.plans[number].replace(at, step)
+            program = self.plans[number]
+            if not isinstance(program, Program):
+                raise TypeError(f"{number} is no program")
+            program.replace(at, step)
         except Exception:
             return INNER_ERROR, _unexpected("a graph")
         return 0, b""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
 
 from ascend_aclnn.backends.numpy.placed import Memory
 from ascend_aclnn.emulator.process.plans import Bound, Plan
 from ascend_aclnn.emulator.protocol import Step
-
-import numpy as np
 
 
 class ProgramStep(NamedTuple):
@@ -21,7 +21,7 @@ class ProgramStep(NamedTuple):
     run: Callable[[], Any]
 
 
-class Program:
+class Program(Plan):
     """What the device process runs for one launch of a captured graph. It is launched as a plan without addresses."""
 
     once = False
@@ -30,10 +30,14 @@ class Program:
     def __init__(self, steps: list[ProgramStep]) -> None:
         self._runs = [step.run for step in steps]
         self._names = [step.name for step in steps]
-        self.name = "an empty graph"  # of the step that has failed
+        self._failed = "a graph"  # the name of the step
         self.bound: dict[bytes, Bound] = {b"": self._run}
 
-    def _run(self) -> None:
+    @property
+    def name(self) -> str:
+        return self._failed
+
+    def _run(self) -> Optional[bytes]:
         """Runs the steps. Outputs whose shapes depend on data keep those that they had when the graph was captured."""
         at = -1
         try:
@@ -41,8 +45,9 @@ class Program:
                 at += 1
                 run()
         except Exception:
-            self.name = f"{self._names[at]} (step {at} of a graph)"
+            self._failed = f"{self._names[at]} (step {at} of a graph)"
             raise
+        return None
 
     def replace(self, at: int, step: ProgramStep) -> None:
         """Exchanges one step, also while the program runs: a step that is still to come is the new one."""

@@ -61,23 +61,20 @@ def test_graphed_callables_have_gradients() -> None:
 
 
 def test_a_task_group_is_updated() -> None:
-    graph, update, ready = torch.npu.NPUGraph(), torch.npu.Stream(), torch.npu.ExternalEvent()
+    graph, update = torch.npu.NPUGraph(), torch.npu.Stream()
     x, left, right = (torch.full((4,), value).npu() for value in (2.0, 3.0, 5.0))
     y = torch.empty(4).npu()
     with torch.npu.graph(graph):
         stream = torch.npu.current_stream()
-        ready.wait(stream)
-        ready.reset(stream)
         torch.npu.graph_task_group_begin(stream)
         torch.mul(x, left, out=y)
         handle = torch.npu.graph_task_group_end(stream)
         z = y + 1
     for factor in (right, left):
-        graph.replay()
         with torch.npu.stream(update):
             torch.npu.graph_task_update_begin(update, handle)
             torch.mul(x, factor, out=y)
             torch.npu.graph_task_update_end(update)
-            ready.record(update)
-        torch.npu.synchronize()
+        update.synchronize()
+        graph.replay()
         assert torch.equal(z.cpu(), (x * factor + 1).cpu())
