@@ -241,6 +241,7 @@ def refuse_what_is_forbidden(cann: Cann) -> None:
         cann.aclmdlRIDestroy(misuse.handle)
     for name, arguments, expected in (
         ("aclmdlRICaptureBegin", (None, 0), 100000),
+        ("aclmdlRICaptureBegin", (cann.create("aclrtCtxGetCurrentDefaultStream"), 0), 207000),
         ("aclmdlRICaptureBegin", (misuse.stream, 3), 107000),
         ("aclmdlRICaptureEnd", (misuse.stream, None), 107000),
         ("aclmdlRICaptureGetInfo", (misuse.stream, None, None), 100000),

@@ -9,7 +9,7 @@ static int check_mode(int mode) {
 }
 
 static int check_stream(const emu_stream *stream) {
-    if (stream != stream->context->default_stream) return 0;
+    if (stream->base.handle != stream->context->default_stream) return 0;
     return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "the default stream cannot be captured; use one of aclrtCreateStream");
 }
 

@@ -261,7 +261,7 @@ static int refuse_conflict(emu_capture *capture, emu_capture *other, const emu_e
 
 /* A stream waits for an event of a capture, and becomes part of it. */
 static int capture_join_wait(emu_event *event, emu_capture *capture, emu_stream *stream) {
-    if (stream == stream->context->default_stream)
+    if (stream->base.handle == stream->context->default_stream)
         return emu_fail(ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, NULL, "event %u is part of a capture, and the default stream cannot be", event->id);
     if ((event->flags & ACL_EVENT_SYNC) == 0)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_SYNC", event->flags);
