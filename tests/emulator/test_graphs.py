@@ -390,6 +390,37 @@ def test_a_task_group_is_replaced(cann: Cann) -> None:
         cann.aclrtDestroyStream(each)
 
 
+@client()
+def test_a_graph_names_its_destroyed_external_event(cann: Cann) -> None:
+    stream, event = cann.create("aclrtCreateStream"), create_event(cann, EXTERNAL)
+    cann.aclmdlRICaptureBegin(stream, GLOBAL)
+    cann.aclrtRecordEvent(event, stream)
+    model = end(cann, stream)
+    cann.aclmdlRIExecuteAsync(model, stream)
+    cann.aclrtSynchronizeStream(stream)
+    cann.aclrtDestroyEvent(event)
+    other = create_event(cann, EXTERNAL)
+    cann.aclmdlRIExecuteAsync(model, stream)
+    error = cann.failure("aclrtSynchronizeStream", stream)
+    assert (error.status, error.error) == (107017, "EMULATOR_USE_AFTER_DESTROY")
+    cann.aclmdlRIDestroy(model)
+    cann.aclrtDestroyEvent(other)
+    cann.aclrtDestroyStream(stream)
+
+
+@client()
+def test_a_reset_device_ends_captures_and_graphs(cann: Cann) -> None:
+    for ended in (False, True):
+        stream, block = cann.create("aclrtCreateStream"), cann.malloc(64)
+        cann.aclmdlRICaptureBegin(stream, GLOBAL)
+        cann.aclrtMemsetAsync(block, 64, 1, 64, stream)
+        model = end(cann, stream) if ended else captured(cann, stream)[1]
+        cann.aclrtResetDeviceForce(0)
+        cann.aclrtSetDevice(0)
+        assert cann.failure("aclmdlRIDestroy", model).status == 107017
+        cann.aclrtSynchronizeDevice()
+
+
 @client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_a_graph_is_named_and_written_as_json(cann: Cann) -> None:
     misuse, ended = Misuse(cann), []
