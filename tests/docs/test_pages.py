@@ -144,6 +144,7 @@ ELSEWHERE = {
     "README.md": (1, "torch tensors of a device: tests/emulator/clients"),
     "docs/adding-an-operator.md": (3, "test_adding_an_operator.py"),
     "docs/distributed.md": (2, "two ranks, and two devices: tests/collectives"),
+    "docs/emulator/graphs.md": (1, "tests/emulator/clients/suite_graphs.py"),
     "docs/emulator/torch-npu.md": (1, "tests/emulator/test_activate.py"),
     "docs/hardware.md": (1, "torch tensors of a device: tests/emulator/clients"),
     "docs/testing.md": (2, "a user's tests: samples/testing_project, tests/testing/test_plugin.py"),
