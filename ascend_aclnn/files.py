@@ -11,13 +11,14 @@ import math
 import os
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import creation
-from ascend_aclnn.core import torch_interop
+from ascend_aclnn.core import files, torch_interop
 from ascend_aclnn.core.dtypes import DataType, as_datatype
 from ascend_aclnn.core.stored import host_dtype
 from ascend_aclnn.core.tensor import Tensor
@@ -68,16 +69,15 @@ def save(file: Union[str, os.PathLike[str]], tensors: Mapping[str, Any]) -> None
         header["__metadata__"] = {_METADATA: json.dumps(codes)}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    part = f"{os.fspath(file)}.{os.getpid()}.part"
+    part = Path(f"{os.fspath(file)}.{os.getpid()}.part")
     try:
         with open(part, "wb") as stream:
             stream.write(struct.pack("<Q", len(text)) + text)
             for array in arrays:
                 stream.write(array.reshape(-1).view(np.uint8).data)
-        os.replace(part, file)
+        files.move(part, Path(file))
     finally:
-        if os.path.exists(part):
-            os.unlink(part)
+        files.discard(part)
 
 
 def load(file: Union[str, os.PathLike[str]]) -> dict[str, Tensor]:

@@ -102,6 +102,7 @@ class _Npu:
         self.stream = torch_interop.TorchStream(device.index)
         self._format = torch_interop.format_question()
         self._strided = torch.strided
+        self._grad_enabled = torch.is_grad_enabled
         self._tensor, self._parameter = torch.Tensor, torch.nn.Parameter
         self._start = (backend, device.index, "torch")
         self._tensors: dict[tuple[Any, ...], Tensor] = {}
@@ -112,13 +113,13 @@ class _Npu:
         The key is None where an item has none, or is for new_tensor() to refuse.
         """
         torch_kind, parameter_kind, device = self._tensor, self._parameter, self.device
-        strided, format_of = self._strided, self._format
+        strided, format_of, grad_enabled = self._strided, self._format, self._grad_enabled
         key: list[Any] = [*self._start, new]
         addresses: list[int] = []
         for item in items:
             kind = type(item)
             if kind is torch_kind or kind is parameter_kind:
-                if item.layout is not strided or item.device != device:
+                if item.layout is not strided or item.device != device or (item.requires_grad and grad_enabled()):
                     return None, addresses
                 storage = item.untyped_storage()
                 addresses.append(storage.data_ptr())

@@ -273,6 +273,11 @@ def move(source: Path, target: Path) -> None:
     os.replace(source, target)
 
 
+def discard(file: Path) -> None:
+    """Removes a file that this process has begun to write and not finished; nothing where there is none."""
+    file.unlink(missing_ok=True)
+
+
 def identity(directory: Path) -> str:
     """Name and inode of a directory: what a later process needs to know it again."""
     status = os.lstat(directory)

@@ -42,7 +42,7 @@ RANGES = {
 class Untouchable:
     """The storage (and backend) of tensors whose data nobody may look at."""
 
-    name, device, nbytes = "untouchable", 0, 0
+    name, device, nbytes, has_memory = "untouchable", 0, 0, False
 
     @property
     def backend(self) -> Untouchable:

@@ -32,7 +32,7 @@ KNOWN = [
         "SwigluGroupQuant",
     ]
 ]
-CHOSEN = OPERATORS if LONG else [*map(catalog.get, KNOWN), *OPERATORS[::25]]
+CHOSEN = [*map(catalog.get, KNOWN), *OPERATORS[:: 12 if LONG else 25]]
 
 
 class Poison:
@@ -70,11 +70,10 @@ def results(operator: Operator) -> list[Any]:
         return found
 
 
-@pytest.mark.parametrize("part", range(8) if LONG else [0])
-def test_results_do_not_depend_on_old_memory(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_do_not_depend_on_old_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     poison = Poison(monkeypatch)
     found = []
-    for operator in CHOSEN[part :: 8 if LONG else 1]:
+    for operator in CHOSEN:
         runs = []
         for poison.byte in (0x3C, 0x3C, 0xA5):
             runs.append(results(operator))

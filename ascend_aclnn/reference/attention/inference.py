@@ -321,12 +321,15 @@ def _quantised(args: NamedArguments, result: Array) -> Array:
     scale, offset = args["quantScale2"], args["quantOffset2"]
     if scale is None or scale.size == 0:
         return result
+    heads, width = result.shape[-3], result.shape[-1]
 
-    def fit(x: Array) -> Array:
-        return x.reshape(()) if x.size == 1 else x.reshape(result.shape[-3], 1, -1)
+    def fit(name: str, x: Array) -> Array:
+        if x.size not in (1, heads * width):
+            raise DataError(name, f"has shape {x.shape}; it must have one element, or {heads * width}: heads * width")
+        return x.reshape(()) if x.size == 1 else x.reshape(heads, 1, width)
 
-    scaled = result * fit(scale)
-    return np.asarray(scaled if offset is None else scaled + fit(offset))
+    scaled = result * fit("quantScale2", scale)
+    return np.asarray(scaled if offset is None else scaled + fit("quantOffset2", offset))
 
 
 def _arranged(result: Array, layout: str) -> Array:

@@ -108,6 +108,7 @@ rule(
     dtypes(f"{HALVES} INT8", "key", "value", "attentionOut"),
     tiling(
         require("len(query) == len(layout)"),
+        rank(4, "pseShift"),
         require("numHeads > 0", "numKeyValueHeads >= 0"),
         require("numKeyValueHeads == 0 or numHeads % numKeyValueHeads == 0"),
         *_KEYS_FIT,
