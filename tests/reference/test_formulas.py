@@ -430,6 +430,19 @@ def test_incre_flash_attention_with_pages(layout: str, rank: int) -> None:
     assert_near(got.reshape(2, 1, 16), wanted, 5e-3, 5e-3)
 
 
+@pytest.mark.parametrize("name, shape", [("pse_shift", (2, 1, 8)), ("quant_scale2", (3,))])
+def test_incre_flash_attention_refuses_a_bias_and_scales_that_do_not_fit(name: str, shape: tuple[int, ...]) -> None:
+    query, key = np.ones((1, 2, 1, 16), np.float16), np.ones((1, 2, 8, 16), np.float16)
+    none = ("pse_shift", "atten_mask", "actual_seq_lengths", "dequant_scale1", "quant_scale1", "dequant_scale2")
+    arguments: dict[str, Any] = dict.fromkeys((*none, "quant_scale2", "quant_offset2"))
+    arguments |= {"num_heads": 2, "scale_value": 1.0, "input_layout": "BNSD", "num_key_value_heads": 2}
+    arguments[name] = np.ones(shape, np.float16 if name == "pse_shift" else np.float32)
+    out = np.empty(query.shape, np.int8 if name == "quant_scale2" else np.float16)
+    with pytest.raises(aclnn.AclError) as caught:
+        ops.incre_flash_attention_v2(query, [key], [key], **arguments, out=out)
+    assert caught.value.argument == name
+
+
 def test_incre_flash_attention_refuses_heads_first_under_other_queries() -> None:
     """ProcessPageAttentionFlag of CANN's tiling: 561002 unless innerPrecise is 2."""
     pages = [random(2, 2, 16, 16)]
