@@ -113,7 +113,7 @@ class Folder:
                     os.rmdir(name, dir_fd=self._descriptor)
 
     def put(self, name: str, content: bytes, installed: Optional[Collection[str]] = None) -> None:
-        """Puts a file under a name. It is written beside it first: whoever has the old one open keeps that.
+        """Puts a file under a name. It is written beside that name first, so a process that has the old file open keeps it.
 
         What lies there is replaced if it is what was ``installed``; without that, whatever it is. Refused otherwise.
         """

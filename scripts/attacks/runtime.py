@@ -132,7 +132,7 @@ def call_program(run: Run, command: list[str], seconds: float, good: str) -> str
 
 @scenario(emulator=("--cann", NEWEST), seconds=30)
 def nonsense_arguments(run: Run) -> None:
-    """scripts/fuzz_emulator.py: sizes, addresses, handles and texts that nobody should give."""
+    """scripts/fuzz_emulator.py: invalid sizes, addresses, handles and texts."""
     for choice in run.rounds():
         seconds = min(max(run.left(), 1), 10)
         threads = choice.choice((1, 1, 2, 4))

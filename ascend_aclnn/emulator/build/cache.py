@@ -309,7 +309,7 @@ def private_directory(directory: Path) -> Path:
         with contextlib.suppress(FileExistsError):
             os.mkdir(directory, 0o700)
         reason = why_not_private(directory)
-    except OSError as error:  # a HOME that is absent, or that nobody can write to
+    except OSError as error:  # a HOME that is absent or not writable
         reason = f"it cannot be made ({error})"
     if reason is None:
         return directory

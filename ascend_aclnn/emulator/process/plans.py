@@ -101,7 +101,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """What an error of its launch is told as."""
+        """The name that an error of the launch reports."""
         return self.operator.name
 
     # -- reading the words of executor.c

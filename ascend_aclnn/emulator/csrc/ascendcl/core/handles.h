@@ -2,7 +2,7 @@
  * The table of handles, and the objects behind them.
  *
  * A handle is an address in a region without access: it looks like a pointer but cannot be dereferenced. The object behind it
- * begins with an emu_object, which counts references. The table has one; whoever looks a handle up gets another one, so that no
+ * begins with an emu_object, which counts references. The table holds one, and each look-up adds one, so that no
  * object ends while a thread, a queued task or another object uses it. Destroying a handle ends look-ups at once
  * (EMULATOR_USE_AFTER_DESTROY); the object is freed with its last reference.
  *
@@ -12,8 +12,8 @@
  *     } event;
  *
  *     int status;
- *     EMU_HELD event *found = emu_object_acquire(handle, KIND_EVENT, &status);    released where the scope ends
- *     if (found == NULL) return status;
+ *     EMU_HELD event *event = emu_object_acquire(handle, KIND_EVENT, &status);    released where the scope ends
+ *     if (event == NULL) return status;
  *
  * A task or object that goes on using it calls emu_object_hold, and emu_object_release when it ends. A function that only reads
  * or changes an object for a moment may lock the table instead and borrow it. Nothing is released while the table is locked: what
