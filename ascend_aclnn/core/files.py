@@ -315,11 +315,11 @@ def explaining(subject: str, remedy: str) -> Iterator[None]:
     except DirectoryError:
         raise
     except OSError as error:
-        name = error.filename
+        name, reason = error.filename, error.strerror or str(error)
+        if isinstance(error, shutil.Error):  # shutil.copytree's: source, target and reason of each file that failed
+            reason = str(error.args[0][0][2])
         place = f" ({os.fsdecode(name)})" if isinstance(name, (str, bytes)) and os.fsdecode(name) not in subject else ""
-        raise DirectoryError(
-            error.errno, f"{subject} cannot be used: {error.strerror or error}{place}; {remedy}"
-        ) from error
+        raise DirectoryError(error.errno, f"{subject} cannot be used: {reason}{place}; {remedy}") from error
 
 
 def explaining_cache(directory: Path, source: str, variable: str) -> contextlib.AbstractContextManager[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,20 @@ def test_a_directory_is_known_again_by_its_inode(tmp_path: Path) -> None:
     assert work.is_dir()
     files.remove_abandoned(tmp_path, identity.replace("build-1", "kept"))
     assert not (tmp_path / "kept").exists()
+
+
+def test_a_copy_that_fails_says_why_once(tmp_path: Path) -> None:
+    """shutil.copytree raises a list with a row for each file."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in "ab":
+        (source / name).symlink_to("absent")
+    with pytest.raises(files.DirectoryError) as refused, files.explaining("the cache", "give another directory"):
+        shutil.copytree(source, tmp_path / "target")
+    assert re.fullmatch(
+        rf"the cache cannot be used: .*No such file or directory: '{re.escape(str(source))}/[ab]'; give another directory",
+        str(refused.value.strerror),
+    )
 
 
 def test_no_other_module_removes_or_replaces_files() -> None:
