@@ -391,6 +391,33 @@ def test_a_task_group_is_replaced(cann: Cann) -> None:
 
 
 @client()
+def test_a_stream_that_ends_while_it_updates_a_task_group_lets_it_go(cann: Cann) -> None:
+    stream, group = cann.create("aclrtCreateStream"), ctypes.c_void_p()
+    first, second = Multiply(cann, 2, 3), Multiply(cann, 5, 7)
+    cann.aclmdlRICaptureBegin(stream, GLOBAL)
+    cann.aclmdlRICaptureTaskGrpBegin(stream)
+    first(stream)
+    cann.aclmdlRICaptureTaskGrpEnd(stream, ctypes.byref(group))
+    model = end(cann, stream)
+    for ends in ("aclrtDestroyStream", "aclrtDestroyStreamForce", None):
+        updates = cann.create("aclrtCreateStream")
+        cann.aclmdlRICaptureTaskUpdateBegin(updates, group)
+        second(updates)
+        if ends is not None:
+            getattr(cann, ends)(updates)
+            continue
+        cann.aclmdlRICaptureTaskUpdateEnd(updates)
+        cann.aclrtDestroyStream(updates)
+    cann.aclmdlRIExecuteAsync(model, stream)
+    cann.aclrtSynchronizeStream(stream)
+    assert (first.result(), second.result()) == (0, 35)
+    cann.aclmdlRIDestroy(model)
+    cann.aclrtDestroyStream(stream)
+    for multiply in (first, second):
+        multiply.free()
+
+
+@client()
 def test_a_graph_names_its_destroyed_external_event(cann: Cann) -> None:
     stream, event = cann.create("aclrtCreateStream"), create_event(cann, EXTERNAL)
     cann.aclmdlRICaptureBegin(stream, GLOBAL)

@@ -85,9 +85,21 @@ static bool in_group(const emu_node *node, const emu_group *group) {
     return node->kind == NODE_TASK && node->group == group->number && node->task->answered != NULL;
 }
 
+/* Frees an update with the tasks that it has, and its reference to the model, which keeps the group. */
 static void free_update(emu_update *update) {
+    emu_group *group = update->group;
+    for (uint32_t i = 0; i < update->count; i++) update->tasks[i]->finish(update->tasks[i]);
+    emu_object_release(group->model);
     free(update->tasks);
     free(update);
+}
+
+static void abandon(emu_update *update) {
+    emu_group *group = update->group;
+    emu_captures_lock();
+    group->updating = false;
+    emu_captures_unlock();
+    free_update(update);
 }
 
 /* A group by its handle. The caller gets a reference to its model, which keeps the group. */
@@ -116,6 +128,7 @@ static int begin_update(emu_stream *stream, emu_group *group) {
     update->tasks = calloc(update->wanted + 1, sizeof(emu_task *));
     if (update->tasks == NULL) abort();
     update->group = group;
+    update->abandon = abandon;
     group->updating = true;
     emu_object_hold(group->model); /* for the update */
     stream->update = update;
@@ -143,24 +156,21 @@ API aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream_handle, aclrtTask
 /* Replaces the tasks of a group when the stream comes to it. */
 typedef struct {
     emu_task task;
-    emu_model *model;   /* a reference */
     emu_update *update;
 } update_task;
 
 static void finish_update(emu_task *task) {
     update_task *made = (update_task *)task;
-    for (uint32_t i = 0; i < made->update->count; i++) made->update->tasks[i]->finish(made->update->tasks[i]);
     free_update(made->update);
-    emu_object_release(made->model);
     free(made);
 }
 
 static int run_update(emu_task *task, emu_stream *stream) {
     (void)stream;
     const update_task *made = (update_task *)task;
-    emu_model *model = made->model;
     emu_update *update = made->update;
     const emu_group *group = update->group;
+    emu_model *model = group->model;
     uint32_t at = 0;
     int status = 0;
     for (uint32_t i = 0; i < model->capture->count && status == 0; i++) {
@@ -197,7 +207,6 @@ static int end_update(emu_stream *stream, update_task **result) {
     update_task *made = calloc(1, sizeof *made);
     if (made == NULL) abort();
     made->task = (emu_task){.run = run_update, .finish = finish_update, .routine = emu_routine()};
-    made->model = group->model;
     made->update = update;
     *result = made;
     if (update->count == update->wanted) return 0;

@@ -60,6 +60,13 @@ static recording *latest_of(const emu_event *event) {
     return record;
 }
 
+static bool is_recorded(const emu_event *event) {
+    pthread_mutex_lock(&events_lock);
+    bool recorded = event->latest != NULL;
+    pthread_mutex_unlock(&events_lock);
+    return recorded;
+}
+
 static void set_latest(emu_event *event, recording *record) {
     pthread_mutex_lock(&events_lock);
     recording *old = event->latest;
@@ -291,7 +298,7 @@ static int capture_wait(emu_event *event, emu_stream *stream, bool *captured) {
         status = capture_join_wait(event, capture, stream);
     } else if (stream->capture != NULL) {
         status = check_kind(event);
-        if (status == 0 && event->latest != NULL)
+        if (status == 0 && is_recorded(event))
             status = emu_fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY, NULL,
                               "event %u was recorded outside of the capture of model %u, which cannot wait for it; record it on a stream "
                               "of the capture, or use an external event (ACL_EVENT_EXTERNAL)",

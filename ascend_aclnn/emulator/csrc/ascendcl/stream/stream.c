@@ -498,7 +498,17 @@ int emu_stream_wait(emu_stream *stream, int32_t timeout) {
 }
 
 /* Ends a stream that has no handle and is in no list. force: tasks that have not begun are dropped. */
+/* The update of a task group that a stream has begun ends with the stream; another one can update the group then. */
+static void abandon_update(emu_stream *stream) {
+    emu_captures_lock();
+    emu_update *update = stream->update;
+    stream->update = NULL;
+    emu_captures_unlock();
+    if (update != NULL) update->abandon(update);
+}
+
 static int end_stream(emu_stream *stream, bool force) {
+    abandon_update(stream);
     int status = force ? 0 : emu_stream_wait(stream, -1);
     pthread_mutex_lock(&stream->lock);
     stream->dropping = stream->dropping || force;

@@ -54,11 +54,14 @@ int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, void
 int emu_streams_reclaim(emu_context *context);
 
 /* The tasks that a stream gets between aclmdlRICaptureTaskUpdateBegin and End, in place of those of a task group. */
-typedef struct {
+typedef struct emu_update emu_update;
+
+struct emu_update {
     void *group;
     emu_task **tasks;
     uint32_t count, wanted;
-} emu_update;
+    void (*abandon)(emu_update *update); /* frees it, and nothing is replaced; without the captures' lock */
+};
 
 struct emu_stream {
     emu_object base;
