@@ -2,6 +2,7 @@
 
     scripts/attack 10                      # ten minutes; prints its seed
     scripts/attack 10 --seed 7             # the same choices again
+    scripts/attack 60 --only soak --turn 3600       # one process for an hour
     scripts/attack 1 --only virtual-memory --seed 7 --round 12      # one round of a finding again
     scripts/attack --list
 
@@ -51,6 +52,9 @@ def main() -> int:
     parser.add_argument(
         "--only", action="append", metavar="NAME", help="this scenario, at least one turn; may be given several times"
     )
+    parser.add_argument(
+        "--turn", type=float, metavar="SECONDS", help="how long a turn is; without it, as its scenario says"
+    )
     parser.add_argument("--round", type=int, help="this round of the one scenario, with its --seed")
     parser.add_argument("--keep", type=Path, default=Path("attack-findings"), help="where findings go (%(default)s)")
     parser.add_argument(
@@ -94,7 +98,8 @@ def attack(chosen: list[Scenario], seed: int, options: argparse.Namespace) -> in
         spent = {one.name: sum(turn.seconds for turn in turns[one.name]) for one in chosen}
         one = min(choices.sample(chosen, len(chosen)), key=lambda one: spent[one.name])
         own_seed = seed if only is not None else choices.randrange(1 << 31)
-        turn = take_turn(one, own_seed, min(one.seconds, max(end - time.monotonic(), 0.1)), options)
+        length = options.turn or one.seconds
+        turn = take_turn(one, own_seed, min(length, max(end - time.monotonic(), 0.1)), options)
         turns[one.name].append(turn)
         if turn.finding is not None:
             again = "" if only is not None else f" (seed {own_seed})"
