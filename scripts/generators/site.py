@@ -53,6 +53,7 @@ NAVIGATION = (
     ("docs/testing.md", "Testing", "精度测试工具"),
     ("docs/reliability.md", "Reliability", "可靠性"),
     ("docs/random-numbers.md", "Random numbers", "随机数"),
+    ("docs/recording.md", "Recording", "录制"),
     ("docs/performance.md", "Performance", "性能"),
     ("docs/results/references.md", "Large operators", "大算子"),
     ("docs/results/sweep.md", "Many operators", "大量算子"),

@@ -22,6 +22,7 @@ PACKAGE = Path(ascend_aclnn.__file__).parent
 ALLOWED = {
     "core": "",
     "catalog": "core",
+    "recording": "core",
     "registry": "core catalog",
     "rules": "core catalog registry",
     "native": "core",
