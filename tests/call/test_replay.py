@@ -106,11 +106,11 @@ def test_tensors_and_out() -> None:
     a, b = (aclnn.asarray(np.arange(4, dtype=np.float32)) for _ in range(2))
     for n in range(3):
         a.assign(np.full(4, n))
-        made = ops.add(a, b, 1)
-        assert isinstance(made, aclnn.Tensor)
-        assert made.numpy().tolist() == [n, n + 1, n + 2, n + 3]
-        assert ops.add(made, b, 1, out=made) is made
-        assert made.numpy().tolist() == [n, n + 2, n + 4, n + 6]
+        actual = ops.add(a, b, 1)
+        assert isinstance(actual, aclnn.Tensor)
+        assert actual.numpy().tolist() == [n, n + 1, n + 2, n + 3]
+        assert ops.add(actual, b, 1, out=actual) is actual
+        assert actual.numpy().tolist() == [n, n + 2, n + 4, n + 6]
 
 
 def test_lists_and_several_results() -> None:

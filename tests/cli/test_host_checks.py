@@ -41,8 +41,8 @@ def put_version(home: Path, package: str, version: str) -> None:
 
 def look(host: Path, soc: str = "Ascend910B", **environ: str) -> list[Finding]:
     home = host / "cann"
-    given = {"LD_LIBRARY_PATH": str(home / "lib64"), "ASCEND_HOME_PATH": str(home), **environ}
-    return check_host(host, given, home / "lib64/libascendcl.so", soc)
+    arguments = {"LD_LIBRARY_PATH": str(home / "lib64"), "ASCEND_HOME_PATH": str(home), **environ}
+    return check_host(host, arguments, home / "lib64/libascendcl.so", soc)
 
 
 def test_a_host_in_order_has_no_findings(host: Path) -> None:

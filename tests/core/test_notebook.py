@@ -44,14 +44,14 @@ def test_a_large_tensor_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_results_show_their_fields() -> None:
-    made = ops.rms_norm(np.ones((2, 4), np.float16), np.ones(4, np.float16))
-    assert texts(made._repr_html_()) == [
+    actual = ops.rms_norm(np.ones((2, 4), np.float16), np.ones(4, np.float16))
+    assert texts(actual._repr_html_()) == [
         "RmsNormResult", "field", "type", "shape", "dtype",
         "y", "ndarray", "(2, 4)", "float16", "rstd", "ndarray", "(2, 1)", "float32",
     ]  # fmt: skip
-    made = ops.rms_norm(aclnn.asarray(np.ones((2, 4), np.float16)), aclnn.asarray(np.ones(4, np.float16)))
-    assert texts(made._repr_html_())[5:9] == ["y", "Tensor", "(2, 4)", "FLOAT16"]
-    assert pickle.loads(pickle.dumps(made))._repr_html_() == made._repr_html_()
+    actual = ops.rms_norm(aclnn.asarray(np.ones((2, 4), np.float16)), aclnn.asarray(np.ones(4, np.float16)))
+    assert texts(actual._repr_html_())[5:9] == ["y", "Tensor", "(2, 4)", "FLOAT16"]
+    assert pickle.loads(pickle.dumps(actual))._repr_html_() == actual._repr_html_()
 
 
 def test_a_comparison_shows_verdict_and_worst_elements() -> None:

@@ -37,8 +37,8 @@ def _call(comm: Communicator, calls: list[tuple[str, list[Any], Any]]) -> list[A
     results: list[Any] = []
     for name, arguments, out in calls:
         made = [_value(comm, argument, results) for argument in arguments]
-        found = getattr(ops, name)(*made, out=out)
-        results.append(list(found) if isinstance(found, tuple) else [found])
+        actual = getattr(ops, name)(*made, out=out)
+        results.append(list(actual) if isinstance(actual, tuple) else [actual])
     return results
 
 

@@ -57,13 +57,13 @@ def test_stem_queries() -> None:
     q = numbers(RNG, 260, heads, 128, dtype=F32).astype(FP8)
     scale = np.abs(numbers(RNG, 260, heads, dtype=F32)) + F32(0.5)
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
-        made = ops.stem_oam_prep_varlen_q(q, lengths, [0, 200, 200, 260], scale, 128, 16)
+        actual = ops.stem_oam_prep_varlen_q(q, lengths, [0, 200, 200, 260], scale, 128, 16)
     expected = np.zeros((3, heads, 2, 16, 128))
     for batch, start in ((0, 0), (2, 200)):
         for place in range(lengths[batch]):
             row = wide(q[start + place]) * scale[start + place][:, None]
             expected[batch, :, place // 128, place % 16] += row
-    close(made, expected.reshape(made.shape))
+    close(actual, expected.reshape(actual.shape))
 
 
 @pytest.mark.parametrize("layout", ["BBND", "BNBD"])

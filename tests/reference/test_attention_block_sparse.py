@@ -54,7 +54,7 @@ def test_block_sparse_attention_and_its_gradients(layout: str) -> None:
     grad = numbers(RNG, *q.shape)
     soc = "Ascend950PR_9599" if layout == "BSND" else "Ascend910B1"
     with aclnn.use_backend("numpy", soc=soc):
-        made = ops.block_sparse_attention_grad(
+        actual = ops.block_sparse_attention_grad(
             lay(grad, layout, lengths), *laid, out, lse, mask.astype(bool), None, [8, 128], lengths, key_lengths, *tail,
             WIDE, WIDE,
         )  # fmt: skip
@@ -78,7 +78,7 @@ def test_block_sparse_attention_and_its_gradients(layout: str) -> None:
                 want[0][b, head, i] = ds @ wide(keys)
                 want[1][b, head // 2, tokens] += np.outer(ds, wide(q[b, head, i]))
                 want[2][b, head // 2, tokens] += np.outer(p, dy)
-    for found, wanted, many in zip(made, want, (lengths, key_lengths, key_lengths)):
+    for found, wanted, many in zip(actual, want, (lengths, key_lengths, key_lengths)):
         close(found, lay(wanted, layout, many), 2.0**-6)
 
 
@@ -86,14 +86,14 @@ def test_gradients_take_the_output_of_all_keys() -> None:
     """The document's dS = P * (dP - softmaxGrad(dOut, attentionOut)), with an output that other keys had a part in."""
     q, k, v, grad, out = (numbers(RNG, 1, 1, s, 128) for s in (8, 128, 128, 8, 8))
     lse = np.abs(numbers(RNG, 1, 1, 8, 1, dtype=F32)) + 9
-    found = ops.block_sparse_attention_grad(
+    actual = ops.block_sparse_attention_grad(
         grad, q, k, v, out, lse, np.ones((1, 1, 1, 1), bool), None, [8, 128], None, None, "BNSD", "BNSD", 1, 0, 0.125,
         WIDE, WIDE,
     )  # fmt: skip
     rows, keys, values, dy = (wide(x[0, 0]) for x in (q, k, v, grad))
     p = np.exp(rows @ keys.T * 0.125 - wide(lse[0, 0]))
     ds = p * (dy @ values.T - (dy * wide(out[0, 0])).sum(-1, keepdims=True)) * 0.125
-    for one, wanted in zip(found, (ds @ keys, ds.T @ rows, p.T @ dy)):
+    for one, wanted in zip(actual, (ds @ keys, ds.T @ rows, p.T @ dy)):
         close(one[0, 0], wanted, 2.0**-6)
 
 
@@ -199,7 +199,7 @@ def test_floyd_attention_and_its_gradients(masked: bool) -> None:
     close(out, wanted.detach().numpy())
     np.testing.assert_allclose(row_max[..., 0], scores.max(-1).values.detach().numpy(), rtol=1e-4)
     grad = numbers(RNG, *out.shape)
-    made = ops.fused_floyd_attention_grad(*arrays, grad, mask, row_max, row_sum, out, scale)
+    actual = ops.fused_floyd_attention_grad(*arrays, grad, mask, row_max, row_sum, out, scale)
     wanted.backward(torch.tensor(wide(grad)))
-    for found, tensor in zip(made, (q, k1, v1, k2, v2)):
+    for found, tensor in zip(actual, (q, k1, v1, k2, v2)):
         close(found, tensor.grad.numpy(), 2.0**-6)

@@ -62,8 +62,8 @@ def fused(
 ) -> dict[str, Any]:
     inner = layout.partition("_")[0]
     lists = {"key": [lay_out(key, inner)], "value": [lay_out(value, inner)]}
-    given = {**ATTRIBUTES, **lists, "query": lay_out(query, inner), "inputLayout": layout, "softmaxLseFlag": True}
-    return call("aclnnFusedInferAttentionScore" + version, **{**given, **more})
+    arguments = {**ATTRIBUTES, **lists, "query": lay_out(query, inner), "inputLayout": layout, "softmaxLseFlag": True}
+    return call("aclnnFusedInferAttentionScore" + version, **{**arguments, **more})
 
 
 def expected_of(hidden: Any = False, bias: Any = 0.0) -> tuple[Any, Any]:
@@ -83,11 +83,11 @@ def test_prompts(layout: str) -> None:
     query, key, value = (lay_out(x[:1], layout) for x in (Q, K, V))
     mask = np.random.default_rng(3).random((QUERIES, KEYS)) < 0.3
     bias = numbers(1, HEADS, QUERIES, KEYS, seed=4)
-    given = {**ATTRIBUTES, "query": query, "key": key, "value": value, "inputLayout": layout, "attenMask": mask}
-    found = call("aclnnPromptFlashAttentionV3", **given, pseShift=bias)["attentionOut"]
+    arguments = {**ATTRIBUTES, "query": query, "key": key, "value": value, "inputLayout": layout, "attenMask": mask}
+    actual = call("aclnnPromptFlashAttentionV3", **arguments, pseShift=bias)["attentionOut"]
     expected = attention(Q[0], K[0], V[0], mask, bias[0])[0]
-    assert_near(found, lay_out(expected[None], layout))
-    first = call("aclnnPromptFlashAttention", **given, pseShift=bias)["attentionOut"]  # looks at no bias
+    assert_near(actual, lay_out(expected[None], layout))
+    first = call("aclnnPromptFlashAttention", **arguments, pseShift=bias)["attentionOut"]  # looks at no bias
     assert_near(first, lay_out(attention(Q[0], K[0], V[0], mask)[0][None], layout))
 
 
@@ -114,24 +114,26 @@ def test_causal_masks() -> None:
 def test_packed_tokens() -> None:
     ends, key_ends = (2, 5), (3, 7)
     query, key, value = numbers(5, HEADS, WIDTH), numbers(7, KEY_HEADS, WIDTH, seed=1), numbers(7, KEY_HEADS, 6, seed=2)
-    given = {
+    arguments = {
         **ATTRIBUTES,
         "actualSeqLengthsOptional": ends,
         "actualSeqLengthsKvOptional": key_ends,
         "softmaxLseFlag": True,
     }
-    found = call("aclnnFusedInferAttentionScoreV3", query=query, key=[key], value=[value], inputLayout="TND", **given)
+    actual = call(
+        "aclnnFusedInferAttentionScoreV3", query=query, key=[key], value=[value], inputLayout="TND", **arguments
+    )
     start, first = 0, 0
     for end, last in zip(ends, key_ends):
         operands = (x.swapaxes(0, 1) for x in (query[start:end], key[first:last], value[first:last]))
         result, sums = attention(*operands)
-        assert_near(found["attentionOut"][start:end], result.swapaxes(0, 1))
-        assert_near(found["softmaxLse"][start:end], sums.swapaxes(0, 1))
+        assert_near(actual["attentionOut"][start:end], result.swapaxes(0, 1))
+        assert_near(actual["softmaxLse"][start:end], sums.swapaxes(0, 1))
         start, first = end, last
     turned = call(
-        "aclnnFusedInferAttentionScoreV3", query=query, key=[key], value=[value], inputLayout="TND_NTD", **given
+        "aclnnFusedInferAttentionScoreV3", query=query, key=[key], value=[value], inputLayout="TND_NTD", **arguments
     )
-    assert_near(turned["attentionOut"], found["attentionOut"].swapaxes(0, 1))
+    assert_near(turned["attentionOut"], actual["attentionOut"].swapaxes(0, 1))
 
 
 @pytest.mark.parametrize("kind", ["tokens first", "heads first", "fractal"])
@@ -147,7 +149,7 @@ def test_pages(kind: str) -> None:
         return x if kind == "heads first" else x.reshape(4, KEY_HEADS, tokens, width // 16, 16).swapaxes(2, 3)
 
     keys, values = (stored(x) for x in pages)
-    found = call(
+    actual = call(
         "aclnnFusedInferAttentionScoreV2",
         query=query,
         key=[keys],
@@ -160,7 +162,7 @@ def test_pages(kind: str) -> None:
     )
     for number, length in enumerate(lengths):
         k, v = (np.concatenate(list(x[table[number]]), 1)[:, :length] for x in pages)
-        assert_near(found["attentionOut"][number], attention(query[number], k, v)[0])
+        assert_near(actual["attentionOut"][number], attention(query[number], k, v)[0])
 
 
 def test_a_prefix_that_all_sequences_share() -> None:
@@ -193,7 +195,7 @@ def test_a_cache_of_eight_bits() -> None:
     offsets = np.rint(numbers(2, KEY_HEADS, 1, WIDTH, seed=9) * 3)
     cache = [quantised(x, s, o) for x, s, o in zip((K, V), scales, offsets)]
     restored = [(c + o) * s for c, s, o in zip(cache, scales, offsets)]
-    found = call(
+    actual = call(
         "aclnnIncreFlashAttentionV3",
         query=query,
         key=[cache[0][:1], cache[0][1:]],  # one tensor for each sequence
@@ -206,7 +208,7 @@ def test_a_cache_of_eight_bits() -> None:
     )["attentionOut"]
     for number, length in enumerate((7, 4)):
         k, v = (x[number, :, :length] for x in restored)
-        assert_near(found[number], attention(query[number], k, v)[0], 1e-4)
+        assert_near(actual[number], attention(query[number], k, v)[0], 1e-4)
 
 
 def test_scales_of_tokens() -> None:
@@ -240,7 +242,7 @@ def test_masks_of_single_tokens(shape: tuple[int, ...]) -> None:
 
 
 def v5(*operands: Any, **more: Any) -> Any:
-    given = {
+    arguments = {
         "num_heads": HEADS, "scale_value": ATTRIBUTES["scaleValue"], "pre_tokens": 2**31 - 1, "next_tokens": 2**31 - 1,
         "input_layout": "BNSD", "num_key_value_heads": KEY_HEADS, "sparse_mode": 0, "inner_precise": 0, "block_size": 0,
         "antiquant_mode": 0, "softmax_lse_flag": True, "key_antiquant_mode": 0, "value_antiquant_mode": 0,
@@ -248,7 +250,7 @@ def v5(*operands: Any, **more: Any) -> Any:
     }  # fmt: skip
     query, key, value = operands
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
-        return ops.fused_infer_attention_score_v5(query, [key], [value], **{**given, **more})
+        return ops.fused_infer_attention_score_v5(query, [key], [value], **{**arguments, **more})
 
 
 def test_version_5() -> None:

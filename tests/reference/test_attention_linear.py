@@ -102,12 +102,12 @@ def test_chunk_kda(layout: str, gate: str) -> None:
         return np.ascontiguousarray(x if layout[0] == "B" else x[0])
 
     shape = (more, 128, width) if layout[0] == "B" else None
-    made = ops.chunk_kda_fwd(
+    actual = ops.chunk_kda_fwd(
         *(lay(x) for x in (q, k, v, g, beta)), a_log if gate != "given" else None, bias if gate != "given" else None,
         initial, ends, None, layout, scale, 64, gate == "bounded", -2.0, gate != "given", True,
     )  # fmt: skip
-    assert shape is None or made[0].shape == (batch, tokens, more, wide_v)
-    out, final = (made[0] if layout[0] == "B" else made[0][None]), made[1]
+    assert shape is None or actual[0].shape == (batch, tokens, more, wide_v)
+    out, final = (actual[0] if layout[0] == "B" else actual[0][None]), actual[1]
     for number, (row, start, end) in enumerate(sequences):
         for head in range(more):
             state = wide(initial[number, head])
@@ -121,7 +121,7 @@ def test_chunk_kda(layout: str, gate: str) -> None:
                 state, wanted = rule_step(state, *rows, float(beta[row, t, head]), np.exp(x))
                 close(out[row, t, head], wanted, 2.0**-7)
             np.testing.assert_allclose(final[number, head], state, rtol=1e-2, atol=1e-3)
-    square = made[3] if layout[0] == "B" else made[3][None]
+    square = actual[3] if layout[0] == "B" else actual[3][None]
     np.testing.assert_allclose(
         wide(square[0, 0, 0, 0]), wide(q[0, 0, 0]) @ wide(k[0, 0, 0]) * scale, rtol=0.02, atol=1e-3
     )

@@ -78,20 +78,20 @@ def check(found: dict[str, Any], expected: tuple[Any, Any, Any]) -> None:
 
 
 def test_each_sequence_attends_to_itself() -> None:
-    found = call("aclnnFlashAttentionVarLenScore", query=QUERY, key=KEY, value=VALUE, **ATTRIBUTES)
-    check(found, written_out(QUERY, KEY, VALUE))
+    actual = call("aclnnFlashAttentionVarLenScore", query=QUERY, key=KEY, value=VALUE, **ATTRIBUTES)
+    check(actual, written_out(QUERY, KEY, VALUE))
     causal = {**ATTRIBUTES, "sparseMode": 3, "attenMaskOptional": np.ones((2048, 2048), bool)}
-    found = call("aclnnFlashAttentionVarLenScoreV4", query=QUERY, key=KEY, value=VALUE, **causal)
-    check(found, written_out(QUERY, KEY, VALUE, causal=True))
+    actual = call("aclnnFlashAttentionVarLenScoreV4", query=QUERY, key=KEY, value=VALUE, **causal)
+    check(actual, written_out(QUERY, KEY, VALUE, causal=True))
 
 
 def test_bias_of_all_sequences_in_one_row() -> None:
     size = HEADS * sum((r.stop - r.start) * (c.stop - c.start) for r, c in parts())
     bias = numbers(size, seed=3)
-    found = call(
+    actual = call(
         "aclnnFlashAttentionVarLenScore", query=QUERY, key=KEY, value=VALUE, realShiftOptional=bias, **ATTRIBUTES
     )
-    check(found, written_out(QUERY, KEY, VALUE, bias=bias))
+    check(actual, written_out(QUERY, KEY, VALUE, bias=bias))
 
 
 def test_rotated_parts_and_sinks() -> None:
@@ -100,26 +100,26 @@ def test_rotated_parts_and_sinks() -> None:
         "keyRope": numbers(KEY_ENDS[-1], KEY_HEADS, 6, seed=5),
     }
     sink = numbers(HEADS, seed=6)
-    given = {**ATTRIBUTES, **parts_of_heads, "sinkOptional": sink, "pseType": 1}
-    found = call("aclnnFlashAttentionVarLenScoreV5", query=QUERY, key=KEY, value=VALUE, **given)
+    arguments = {**ATTRIBUTES, **parts_of_heads, "sinkOptional": sink, "pseType": 1}
+    actual = call("aclnnFlashAttentionVarLenScoreV5", query=QUERY, key=KEY, value=VALUE, **arguments)
     query = np.concatenate([QUERY, parts_of_heads["queryRope"]], -1)
     key = np.concatenate([KEY, parts_of_heads["keyRope"]], -1)
-    check(found, written_out(query, key, VALUE, sink=sink))
+    check(actual, written_out(query, key, VALUE, sink=sink))
 
 
 def test_dropout_takes_the_bits_one_after_the_other() -> None:
     count = HEADS * sum((r.stop - r.start) * (c.stop - c.start) for r, c in parts())
     bits = np.random.default_rng(7).integers(0, 2, count)
     mask = np.packbits(bits.astype(np.uint8), bitorder="little")
-    given = {**ATTRIBUTES, "keepProb": 0.5, "dropMaskOptional": mask}
+    arguments = {**ATTRIBUTES, "keepProb": 0.5, "dropMaskOptional": mask}
     value = np.ones_like(VALUE)  # the result is then the sum of the kept chances
-    found = call("aclnnFlashAttentionVarLenScore", query=np.zeros_like(QUERY), key=KEY, value=value, **given)
+    actual = call("aclnnFlashAttentionVarLenScore", query=np.zeros_like(QUERY), key=KEY, value=value, **arguments)
     taken = 0
     for rows, columns in parts():
         shape = (HEADS, rows.stop - rows.start, columns.stop - columns.start)
         size = int(np.prod(shape))
         share = bits[taken : taken + size].reshape(shape).mean(-1) * 2 if size else np.zeros(shape[:2])
-        np.testing.assert_allclose(found["attentionOutOut"][rows, :, 0], share.T, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(actual["attentionOutOut"][rows, :, 0], share.T, rtol=1e-5, atol=1e-6)
         taken += size
 
 
@@ -131,7 +131,7 @@ def test_gradients() -> None:
         numbers(KEY_ENDS[-1], KEY_HEADS, 6),
     )
     grad = numbers(ENDS[-1], HEADS, VALUE_WIDTH, seed=8)
-    given = {**ATTRIBUTES, "queryRope": rope, "pseType": 1}
+    arguments = {**ATTRIBUTES, "queryRope": rope, "pseType": 1}
     forward = call(
         "aclnnFlashAttentionVarLenScoreV5",
         query=QUERY,
@@ -139,9 +139,9 @@ def test_gradients() -> None:
         value=VALUE,
         keyRope=key_rope,
         sinkOptional=sink,
-        **given,
+        **arguments,
     )
-    found = call(
+    actual = call(
         "aclnnFlashAttentionUnpaddingScoreGradV5",
         query=QUERY,
         keyIn=KEY,
@@ -152,7 +152,7 @@ def test_gradients() -> None:
         softmaxMaxOptional=forward["softmaxMaxOut"],
         softmaxSumOptional=forward["softmaxSumOut"],
         attentionInOptional=forward["attentionOutOut"],
-        **given,
+        **arguments,
     )
     leaves = [
         torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (QUERY, rope, KEY, key_rope, VALUE, sink)
@@ -169,7 +169,7 @@ def test_gradients() -> None:
     made.backward(torch.tensor(grad, dtype=torch.float64))
     names = ("dqOut", "dqRopeOut", "dkOut", "dkRopeOut", "dvOut", "dsinkOut")
     for name, leaf in zip(names, leaves):
-        np.testing.assert_allclose(found[name], leaf.grad.numpy(), rtol=1e-4, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(actual[name], leaf.grad.numpy(), rtol=1e-4, atol=1e-4, err_msg=name)
 
 
 def test_gradients_take_the_output_of_all_keys() -> None:
@@ -177,7 +177,7 @@ def test_gradients_take_the_output_of_all_keys() -> None:
     grad, output = numbers(ENDS[-1], HEADS, VALUE_WIDTH, seed=8), numbers(ENDS[-1], HEADS, VALUE_WIDTH, seed=9)
     most, total, _ = written_out(QUERY, KEY, VALUE)
     most, total = most + 1, total * 3
-    found = call(
+    actual = call(
         "aclnnFlashAttentionUnpaddingScoreGrad",
         query=QUERY,
         keyIn=KEY,
@@ -200,7 +200,7 @@ def test_gradients_take_the_output_of_all_keys() -> None:
             dk[columns, shared] += slope.T @ q
             dv[columns, shared] += chances.T @ dy
     for name, wanted in (("dqOut", dq), ("dkOut", dk), ("dvOut", dv)):
-        np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(actual[name], wanted, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("layout", ["BSH", "SBH", "BSND", "BNSD"])
@@ -223,12 +223,12 @@ def test_sinks_of_sequences_of_one_length(layout: str) -> None:
     query, key, value = map(lay_out, heads_first)
     attributes = {**ATTRIBUTES, "inputLayout": layout, "pseType": 1}
     del attributes["actualSeqQLenOptional"], attributes["actualSeqKvLenOptional"]
-    found = call("aclnnFlashAttentionScoreV3", query=query, key=key, value=value, sinkOptional=sink, **attributes)
+    actual = call("aclnnFlashAttentionScoreV3", query=query, key=key, value=value, sinkOptional=sink, **attributes)
     leaves = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (*heads_first, sink)]
     scores = leaves[0] @ leaves[1].swapaxes(2, 3) * SCALE
     extra = leaves[3][None, :, None, None].expand(batch, HEADS, length, 1)
     made = torch.cat([scores, extra], -1).softmax(-1)[..., :-1] @ leaves[2]
-    np.testing.assert_allclose(found["attentionOutOut"], lay_out(made.detach().numpy()), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(actual["attentionOutOut"], lay_out(made.detach().numpy()), rtol=1e-4, atol=1e-5)
     made.backward(torch.tensor(grad, dtype=torch.float64))
     back = call(
         "aclnnFlashAttentionScoreGradV3",
@@ -237,9 +237,9 @@ def test_sinks_of_sequences_of_one_length(layout: str) -> None:
         value=value,
         dy=lay_out(grad),
         sinkInOptional=sink,
-        softmaxMaxOptional=found["softmaxMaxOut"],
-        softmaxSumOptional=found["softmaxSumOut"],
-        attentionInOptional=found["attentionOutOut"],
+        softmaxMaxOptional=actual["softmaxMaxOut"],
+        softmaxSumOptional=actual["softmaxSumOut"],
+        attentionInOptional=actual["attentionOutOut"],
         **attributes,
     )
     for name, leaf in zip(("dqOut", "dkOut", "dvOut"), leaves):

@@ -186,10 +186,10 @@ def test_flash_attention_score_v4_and_its_gradients(layout: str) -> None:
         "actual_seq_q_len": ends[0], "actual_seq_kv_len": ends[1], "atten_mask": mask,
     }  # fmt: skip
     with aclnn.use_backend("numpy", soc=A5):
-        made = ops.flash_attention_score_v4(
+        actual = ops.flash_attention_score_v4(
             q, k, v, query_rope=ropes[0], key_rope=ropes[1], sink=sink, softmax_out_layout="same_as_input", **tail
         )
-        row_max, row_sum, _, out = made
+        row_max, row_sum, _, out = actual
         grad = numbers(RNG, batch, queries, heads, width)
         gradients = ops.flash_attention_score_grad_v4(
             q, k, v, lay(grad), softmax_max=row_max, softmax_sum=row_sum, attention_in=out, sink_in=sink,

@@ -44,12 +44,12 @@ def test_a_transposed_copy_into_its_own_memory_is_that_of_the_old_values() -> No
 @pytest.mark.parametrize("dtype", ["f4", "f2", ml_dtypes.bfloat16, "i8", "c8"])
 def test_repeat_keeps_all_bits(dtype: Any) -> None:
     x = bits((3, 200, 150), dtype)
-    made = ops.repeat(x, [2, 1, 3, 2])
-    assert made.shape == (2, 3, 600, 300)
+    actual = ops.repeat(x, [2, 1, 3, 2])
+    assert actual.shape == (2, 3, 600, 300)
     for i in range(2):
         for j in range(3):
             for k in range(2):
-                part = made[i, :, 200 * j : 200 * j + 200, 150 * k : 150 * k + 150]
+                part = actual[i, :, 200 * j : 200 * j + 200, 150 * k : 150 * k + 150]
                 assert equal_bits(part, x)
     assert ops.repeat(x[:, :5, :5].swapaxes(0, 1), [1, 1, 2]).shape == (5, 3, 10)
 
@@ -60,11 +60,11 @@ def test_repeat_keeps_all_bits(dtype: Any) -> None:
 )
 def test_roll_brings_in_at_the_start_what_leaves_at_the_end(shifts: list[int], dims: list[int]) -> None:
     x = bits((200, 300, 4), "f2")
-    made = ops.roll(x, shifts, dims)
+    actual = ops.roll(x, shifts, dims)
     places = [np.arange(n) for n in x.shape]
     for shift, dim in zip(shifts, dims):
         places[dim] = (places[dim] - shift) % x.shape[dim]
-    assert equal_bits(made, x[np.ix_(*places)])
+    assert equal_bits(actual, x[np.ix_(*places)])
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -1])

@@ -44,16 +44,16 @@ def test_an_operator_that_ends_early_leaves_memory_in_place_alone() -> None:
 
 def test_regions_of_no_image_are_zeros() -> None:
     boxes = np.array([[0, 0, 2, 2]], F32)
-    made = ops.roi_align(ones(0, 3, 4, 4), boxes, np.zeros(1, np.int32), "avg", 3, 2, 0, 1.0)
-    assert made.shape == (1, 3, 3, 2)
-    assert not made.any()
+    actual = ops.roi_align(ones(0, 3, 4, 4), boxes, np.zeros(1, np.int32), "avg", 3, 2, 0, 1.0)
+    assert actual.shape == (1, 3, 3, 2)
+    assert not actual.any()
 
 
 @pytest.mark.parametrize("batch", [0, 2])
 def test_gradients_of_a_convolution_without_operands_are_zeros(batch: int) -> None:
     """Also that of the bias where there are channels out, but none in: CANN fills it, and does not sum."""
     channels = 0 if batch else 3
-    made = ops.convolution_backward(
+    actual = ops.convolution_backward(
         ones(batch, 4, 4),
         ones(batch, channels, 6),
         ones(4, channels, 3),
@@ -67,16 +67,16 @@ def test_gradients_of_a_convolution_without_operands_are_zeros(batch: int) -> No
         [True] * 3,
         0,
     )
-    assert [x.shape for x in made] == [(batch, channels, 6), (4, channels, 3), (4,)]
-    assert not any(x.any() for x in made)
+    assert [x.shape for x in actual] == [(batch, channels, 6), (4, channels, 3), (4,)]
+    assert not any(x.any() for x in actual)
 
 
 @pytest.mark.parametrize("emptied", ["grad_out", "x"])
 def test_sums_of_a_batch_norm_without_elements_are_zeros(emptied: str) -> None:
     grad, x = (ones(0 if emptied == name else 8, 3, 4) for name in ("grad_out", "x"))
-    made = ops.batch_norm_reduce_backward(grad, x, ones(3), ones(3), ones(3), True, True, True)
-    assert [value.shape for value in made] == [(3,)] * 4
-    assert not any(value.any() for value in made)
+    actual = ops.batch_norm_reduce_backward(grad, x, ones(3), ones(3), ones(3), True, True, True)
+    assert [value.shape for value in actual] == [(3,)] * 4
+    assert not any(value.any() for value in actual)
 
 
 # ------------------------------------------------------------------------------------------------- other numbers
@@ -95,8 +95,8 @@ def test_kl_divergence_of_nothing_is_torchs(reduction: str, log_target: bool) ->
 
 def test_kl_divergence_of_operands_that_do_not_fit() -> None:
     """NaN for a mean, also over a batch of nothing; 0 for sums; nothing is compared."""
-    made = [ops.kl_div(ones(3), ones(0), reduction, False) for reduction in (1, 2, 3)]
-    assert [str(float(x)) for x in made] == ["nan", "0.0", "0.0"]
+    actual = [ops.kl_div(ones(3), ones(0), reduction, False) for reduction in (1, 2, 3)]
+    assert [str(float(x)) for x in actual] == ["nan", "0.0", "0.0"]
     assert np.isnan(ops.kl_div(ones(0), ones(3), 3, False))
 
 
@@ -148,8 +148,8 @@ def test_fused_inference_over_no_keys_has_no_weight() -> None:
 def example(name: str, **emptied: int) -> dict[str, Any]:
     """The arguments of an operator's example by C name, some without elements on an axis."""
     operator = catalog.get(name)
-    given = dict(zip((p.name for p in operator.inputs), samples.call(operator).arguments))
-    return given | {key: given[key].take([], axis) for key, axis in emptied.items()}
+    arguments = dict(zip((p.name for p in operator.inputs), samples.call(operator).arguments))
+    return arguments | {key: arguments[key].take([], axis) for key, axis in emptied.items()}
 
 
 @pytest.mark.parametrize(
@@ -163,20 +163,20 @@ def test_no_tokens_leave_the_caches_of_latent_attention_alone(name: str, index: 
     tokens = {"tokenX": 0, "ropeSin": 0, "ropeCos": 0, index: 0}
     if name == "aclnnMlaPrologV3":
         tokens["dequantScaleXOptional"] = 0
-    given = example(name, **tokens)
+    arguments = example(name, **tokens)
     for number, cache in enumerate(caches):
-        given[cache] = np.full_like(given[cache], number + 1)
-    heads, _, latent = given["weightUk"].shape
+        arguments[cache] = np.full_like(arguments[cache], number + 1)
+    heads, _, latent = arguments["weightUk"].shape
     with aclnn.use_backend("numpy", soc=samples.soc(catalog.get(name))):
-        made = getattr(ops, catalog.get(name).python_name)(*given.values())
+        actual = getattr(ops, catalog.get(name).python_name)(*arguments.values())
     for number, cache in enumerate(caches):
-        assert (given[cache] == number + 1).all()
-    assert [x.shape for x in made if x is not None and x.shape[1:] == (heads, latent)] == [(0, heads, latent)]
+        assert (arguments[cache] == number + 1).all()
+    assert [x.shape for x in actual if x is not None and x.shape[1:] == (heads, latent)] == [(0, heads, latent)]
 
 
 def test_no_tokens_are_routed_with_counts_of_zero() -> None:
-    given = example("aclnnMoeInitRoutingV3", x=0, expertIdx=0, scaleOptional=0)
-    expanded, rows, counts, scales = ops.moe_init_routing_v3(*given.values())
+    arguments = example("aclnnMoeInitRoutingV3", x=0, expertIdx=0, scaleOptional=0)
+    expanded, rows, counts, scales = ops.moe_init_routing_v3(*arguments.values())
     assert (expanded.shape, rows.shape, scales.shape) == ((0, 12), (0,), (0,))
     assert counts.tolist() == [0, 0, 0]
 
@@ -186,9 +186,9 @@ def test_rows_without_width_are_routed_all_the_same() -> None:
     whole = example("aclnnMoeInitRoutingV2")
     assert whole["x"].shape[1] > 0
     wanted = ops.moe_init_routing_v2(*whole.values())
-    made = ops.moe_init_routing_v2(*example("aclnnMoeInitRoutingV2", x=1).values())
-    assert made[0].shape == (*wanted[0].shape[:-1], 0)
-    np.testing.assert_array_equal(made[1], wanted[1])
+    actual = ops.moe_init_routing_v2(*example("aclnnMoeInitRoutingV2", x=1).values())
+    assert actual[0].shape == (*wanted[0].shape[:-1], 0)
+    np.testing.assert_array_equal(actual[1], wanted[1])
 
 
 @pytest.mark.parametrize("version", ["V2", "V3", "V4"])
@@ -200,8 +200,8 @@ def test_rows_of_experts_are_added_up_where_they_have_no_weights(version: str) -
     given["expertScales"] = np.ones_like(given["expertScales"])
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
         wanted = function(*given.values())
-        made = function(*example(name, expertScales=0).values())
-    np.testing.assert_array_equal(made, wanted)
+        actual = function(*example(name, expertScales=0).values())
+    np.testing.assert_array_equal(actual, wanted)
     assert refused(lambda: function(*example(name, expertScales=0).values())) == (561002, "expert_scales")
 
 

@@ -37,20 +37,20 @@ def test_one_expert(activation: str) -> None:
     x, w2 = numbers(3, 5, 8), numbers(16, 8, scale=0.2)
     w1 = numbers(8, 32 if "glu" in activation else 16, scale=0.2)
     b1, b2 = numbers(w1.shape[1]), numbers(8)
-    found = ops.ffn(x, w1, w2, None, b1, b2, activation=activation, inner_precise=1)
+    actual = ops.ffn(x, w1, w2, None, b1, b2, activation=activation, inner_precise=1)
     a, c, d, e, f = wide(x, w1, w2, b1, b2)
-    np.testing.assert_allclose(found, act(a @ c + e, activation) @ d + f, rtol=5e-3, atol=5e-3)
-    assert found.dtype == np.float16
+    np.testing.assert_allclose(actual, act(a @ c + e, activation) @ d + f, rtol=5e-3, atol=5e-3)
+    assert actual.dtype == np.float16
 
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_experts_take_their_rows(ends: bool) -> None:
     x, w1, w2 = numbers(7, 8), numbers(3, 8, 16, scale=0.2), numbers(3, 16, 8, scale=0.2)
     tokens = (2, 2, 7) if ends else (2, 0, 5)
-    found = ops.ffnv2(x, w1, w2, tokens, activation="relu", inner_precise=1, tokens_index_flag=ends)
+    actual = ops.ffnv2(x, w1, w2, tokens, activation="relu", inner_precise=1, tokens_index_flag=ends)
     a, c, d = wide(x, w1, w2)
     expected = [act(a[:2] @ c[0], "relu") @ d[0], act(a[2:] @ c[2], "relu") @ d[2]]
-    np.testing.assert_allclose(found, np.concatenate(expected), rtol=5e-3, atol=5e-3)
+    np.testing.assert_allclose(actual, np.concatenate(expected), rtol=5e-3, atol=5e-3)
 
 
 def test_weights_of_eight_bits() -> None:
@@ -58,7 +58,7 @@ def test_weights_of_eight_bits() -> None:
     w1, w2 = (RNG.integers(-128, 128, s).astype(np.int8) for s in ((8, 16), (16, 8)))
     scales = [numbers(n, scale=0.002) for n in (16, 8)]
     offsets = [np.rint(numbers(n, scale=3)).astype(np.float16) for n in (16, 8)]
-    found = ops.ffn(
+    actual = ops.ffn(
         x,
         w1,
         w2,
@@ -71,7 +71,7 @@ def test_weights_of_eight_bits() -> None:
     )
     a, c, d = wide(x, w1, w2)
     c, d = ((w + o.astype(float)) * s.astype(float) for w, o, s in zip((c, d), offsets, scales))
-    np.testing.assert_allclose(found, act(a @ c, "silu") @ d, rtol=1e-2, atol=1e-2)
+    np.testing.assert_allclose(actual, act(a @ c, "silu") @ d, rtol=1e-2, atol=1e-2)
 
 
 def test_everything_of_eight_bits() -> None:
@@ -79,7 +79,7 @@ def test_everything_of_eight_bits() -> None:
     b1, b2 = (RNG.integers(-999, 999, n).astype(np.int32) for n in (16, 8))
     deq1, deq2 = (np.abs(numbers(n, scale=1e-3, dtype=np.float32)) + np.float32(1e-4) for n in (16, 8))
     scale, offset = np.array([8.0], np.float32), np.array([3.0], np.float32)
-    found = ops.ffn(
+    actual = ops.ffn(
         x,
         w1,
         w2,
@@ -94,4 +94,4 @@ def test_everything_of_eight_bits() -> None:
     )
     a, c, d = wide(x, w1, w2)
     inner = np.clip(np.rint(act((a @ c + b1) * deq1, "relu") * 8 + 3), -128, 127)
-    np.testing.assert_allclose(found, (inner @ d + b2) * deq2, rtol=5e-3, atol=0.05)
+    np.testing.assert_allclose(actual, (inner @ d + b2) * deq2, rtol=5e-3, atol=0.05)

@@ -37,8 +37,8 @@ def by_rows(x: np.ndarray, weights: np.ndarray, ends: list[int]) -> np.ndarray:
 def v5(x: Any, weight: Any, *parameters: Any, groups: Any, kind: int = 0, list_type: int = 0, **more: Any) -> Any:
     given = [*parameters, *[None] * (6 - len(parameters))]
     split = 0 if kind == -1 else 3
-    made = ops.grouped_matmul_v5(x, weight, *given, groups, None, None, None, split, kind, list_type, 0, None, **more)
-    return made.out
+    actual = ops.grouped_matmul_v5(x, weight, *given, groups, None, None, None, split, kind, list_type, 0, None, **more)
+    return actual.out
 
 
 @pytest.mark.parametrize("list_type", [0, 1, 2])
@@ -136,7 +136,7 @@ def test_swiglu_quant() -> None:
     scale, rows = np.abs(floats(2, 64, scale=0.01)), np.abs(floats(6)) + 0.1
     with aclnn.use_backend("numpy"):
         stored = aclnn.asarray(weight).to_format("FRACTAL_NZ")
-        made = ops.grouped_matmul_swiglu_quant(
+        actual = ops.grouped_matmul_swiglu_quant(
             aclnn.asarray(x),
             stored,
             None,
@@ -145,7 +145,7 @@ def test_swiglu_quant() -> None:
             aclnn.asarray(rows),
             aclnn.asarray(np.array(ends)),
         )
-        y, y_scale = made.output.numpy(), made.output_scale.numpy()
+        y, y_scale = actual.output.numpy(), actual.output_scale.numpy()
     total = by_rows(x, weight.astype(float), ends) * scale.astype(float)[group_of(ends)] * rows.astype(float)[:, None]
     a, b = np.split(total, 2, -1)
     with np.errstate(over="ignore"):
@@ -170,7 +170,7 @@ def test_swiglu_quant_v2(list_type: int, single: bool, blocked: bool) -> None:
             weights = [w.to_format("FRACTAL_NZ") for w in weights]
         scales = [aclnn.asarray(s) for s in ([scale] if single else scale)]
         function = ops.grouped_matmul_swiglu_quant_weight_nz_v2 if blocked else ops.grouped_matmul_swiglu_quant_v2
-        made = function(
+        actual = function(
             aclnn.asarray(x),
             weights,
             scales,
@@ -184,7 +184,7 @@ def test_swiglu_quant_v2(list_type: int, single: bool, blocked: bool) -> None:
             0,
             list_type,
         )
-        y, y_scale = made.output.numpy()[:7], made.output_scale.numpy()[:7]
+        y, y_scale = actual.output.numpy()[:7], actual.output_scale.numpy()[:7]
     products = np.einsum("rk,rkn->rn", x[:7].astype(float), weight.astype(float)[[0, 0, 0, 2, 2, 2, 2]])
     total = products * scale.astype(float)[[0, 0, 0, 2, 2, 2, 2]] * rows[:7].astype(float)[:, None]
     a, b = np.split(total, 2, -1)
@@ -199,9 +199,9 @@ def test_swiglu_quant_v2(list_type: int, single: bool, blocked: bool) -> None:
 def test_dequantised_again() -> None:
     x, weight, scale = floats(6, 64, dtype=np.float16), int8(2, 16, 64), np.abs(floats(2, 16, scale=0.01))
     with aclnn.use_backend("numpy", soc="Ascend310P3"):
-        made = ops.quant_grouped_matmul_dequant(x, weight, scale, np.array([2, 6]))
+        actual = ops.quant_grouped_matmul_dequant(x, weight, scale, np.array([2, 6]))
     right = weight.astype(float).transpose(0, 2, 1) * scale.astype(float)[:, None]
-    assert_near(made, by_rows(x, right, [2, 6]), 3e-2, floor=1e-6)
+    assert_near(actual, by_rows(x, right, [2, 6]), 3e-2, floor=1e-6)
 
 
 def test_unsupported_cases_are_reported_in_phase_one() -> None:

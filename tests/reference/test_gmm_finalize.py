@@ -60,7 +60,7 @@ def test_weights_of_four_bits(counted: bool, with_offset: bool) -> None:
     groups = np.array(SIZES if counted else np.cumsum(SIZES))
     out = np.empty((BATCH, 72), np.float32)
     bits = scale.view(np.uint32).astype(np.int64)
-    made = ops.grouped_matmul_finalize_routing_v2(
+    actual = ops.grouped_matmul_finalize_routing_v2(
         x, packed(weight), bits, bias, offset if with_offset else None, None, None, tokens, groups, shared, logits, index,
         0, 0.5, 2, False, False, int(counted), out=out,
     )  # fmt: skip
@@ -68,13 +68,13 @@ def test_weights_of_four_bits(counted: bool, with_offset: bool) -> None:
     rows = np.stack([row @ (weight[e] * scale[e].astype(float)) for row, e in zip(wide, EXPERT)])
     if with_offset:
         rows += wide.sum(1, keepdims=True) * offset[EXPERT, 0].astype(float)
-    assert_near(made, added_up(rows * tokens[:14, None], logits, index, shared, 0.5), 1e-4, floor=0.0)
+    assert_near(actual, added_up(rows * tokens[:14, None], logits, index, shared, 0.5), 1e-4, floor=0.0)
     if not with_offset and not counted:
         again = ops.grouped_matmul_finalize_routing(
             x, packed(weight), bits, bias, tokens, groups, shared, logits, index, 0, 0.5, 2, False, False, 0,
             out=np.empty_like(out),
         )  # fmt: skip
-        np.testing.assert_array_equal(again, made)
+        np.testing.assert_array_equal(again, actual)
 
 
 @pytest.mark.parametrize("name", ["weight_nz", "weight_nz_v2"])
@@ -90,11 +90,11 @@ def test_weights_of_eight_bits_in_blocks(name: str, with_bias: bool) -> None:
     out = aclnn.empty((BATCH, 256), np.float32)
     function = getattr(ops, "grouped_matmul_finalize_routing_" + name)
     blocked = aclnn.asarray(weight).to_format("FRACTAL_NZ")
-    made = function(aclnn.asarray(x), blocked, *tensors, *between, *after, *rest, out=out)
+    actual = function(aclnn.asarray(x), blocked, *tensors, *between, *after, *rest, out=out)
     rows = np.stack([row @ weight[e].astype(float) for row, e in zip(x[:14].astype(float), EXPERT)])
     rows = rows * scale[EXPERT].astype(float) * tokens[:14, None]
     rows = rows if bias is None else rows + bias[EXPERT].astype(float)
-    assert_near(made.numpy(), added_up(rows, logits, index, None, 0), 1e-4, floor=0.0)
+    assert_near(actual.numpy(), added_up(rows, logits, index, None, 0), 1e-4, floor=0.0)
 
 
 @pytest.mark.parametrize("name", ["", "_v2", "_v3", "_weight_nz", "_weight_nz_v2"])
@@ -114,9 +114,9 @@ def test_weights_of_four_bits_without_bias(name: str) -> None:
         with pytest.raises(aclnn.AclError, match=r"(?s)bias.*161001"):
             function(*inputs, out=out)
         return
-    made = function(*inputs, out=out)
+    actual = function(*inputs, out=out)
     rows = np.stack([(row - 8) @ (weight[e] * scale[e].astype(float)) for row, e in zip(x[:14].astype(float), EXPERT)])
-    assert_near(made.numpy(), added_up(rows * tokens[:14, None], logits, index, None, 0), 1e-4)
+    assert_near(actual.numpy(), added_up(rows * tokens[:14, None], logits, index, None, 0), 1e-4)
 
 
 def test_a_row_of_no_output_is_refused() -> None:
@@ -140,7 +140,7 @@ def test_shared_exponents(turned: bool) -> None:
     weight, scale = floats(*shape, dtype=E4M3), RNG.integers(120, 130, sizes).astype(np.uint8).view(E8M0)
     bias, logits, index = floats(3, 40, dtype=BF16), floats(ROWS), RNG.integers(0, BATCH, ROWS)
     with aclnn.use_backend("numpy", soc=NEW_950):
-        made = ops.grouped_matmul_finalize_routing_v3(
+        actual = ops.grouped_matmul_finalize_routing_v3(
             x, weight, scale, bias, None, None, None, tokens, np.array(SIZES), None, logits, index, 0, 1.0, 0, False,
             turned, 1, out=np.empty((BATCH, 40), np.float32),
         )  # fmt: skip
@@ -148,7 +148,7 @@ def test_shared_exponents(turned: bool) -> None:
     right = right.swapaxes(1, 2) if turned else right
     left = x.astype(float) * spread(tokens, 1, 96)
     rows = np.stack([row @ right[e] for row, e in zip(left, EXPERT)]) + bias[EXPERT].astype(float)
-    assert_near(made, added_up(rows, logits, index, None, 0), 1e-5, floor=0.0)
+    assert_near(actual, added_up(rows, logits, index, None, 0), 1e-5, floor=0.0)
 
 
 @pytest.mark.parametrize("counted", [False, True])
@@ -191,13 +191,13 @@ def test_groups_activated_and_quantised(turned: bool) -> None:
     scale = RNG.integers(120, 128, (3, 64, 2, 2) if turned else (3, 2, 64, 2)).astype(np.uint8).view(E8M0)
     with aclnn.use_backend("numpy", soc=NEW_950):
         blocked, scales = aclnn.asarray(weight).to_format("FRACTAL_NZ"), aclnn.asarray(scale)
-        made = ops.grouped_matmul_activation_quant_weight_nz(
+        actual = ops.grouped_matmul_activation_quant_weight_nz(
             aclnn.asarray(x), aclnn.asarray(np.array(SIZES)), [blocked.transpose(0, 2, 1) if turned else blocked],
             [scales.transpose(0, 2, 1, 3) if turned else scales], None, aclnn.asarray(x_scale),
             "gelu_tanh", 1, None, "mx", "rint", 0, 0.0,
             out=(aclnn.empty((ROWS, 64), E4M3), aclnn.empty((ROWS, 1, 2), E8M0)),
         )  # fmt: skip
-        y, codes = made[0].numpy(), made[1].numpy()
+        y, codes = actual[0].numpy(), actual[1].numpy()
     right = weight.astype(float) * spread(scale, 2 if turned else 1, 96)
     right = right.swapaxes(1, 2) if turned else right
     product = np.stack([row @ right[e] for row, e in zip(x.astype(float) * spread(x_scale, 1, 96), EXPERT)])

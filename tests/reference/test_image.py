@@ -102,9 +102,9 @@ def test_low_precision(dtype: Any) -> None:
     wide = torch.tensor(x.astype(np.float32))
     for mode, call in (("bilinear", ops.upsample_bilinear2d), ("bicubic", ops.upsample_bicubic2d)):
         expected = torch.nn.functional.interpolate(wide, size=(9, 4), mode=mode, align_corners=False)
-        made = call(x, [9, 4], False, 0.0, 0.0)
-        assert made.dtype == dtype
-        assert_near(made, expected, LIMIT, floor=1.0)
+        actual = call(x, [9, 4], False, 0.0, 0.0)
+        assert actual.dtype == dtype
+        assert_near(actual, expected, LIMIT, floor=1.0)
 
 
 def test_nearest_keeps_whole_numbers_and_specials() -> None:
@@ -132,10 +132,10 @@ def test_channels_last() -> None:
 def test_resize(mode: str) -> None:
     torch = oracle()
     x = numbers(2, 3, 6, 8)
-    made = ops.resize(x, [1, 1, 1.5, 0.5], mode)
+    actual = ops.resize(x, [1, 1, 1.5, 0.5], mode)
     align = {"align_corners": False} if mode == "bilinear" else {}
     assert_near(
-        made, torch.nn.functional.interpolate(torch.tensor(x), size=(9, 4), mode=mode, **align), LIMIT, floor=1.0
+        actual, torch.nn.functional.interpolate(torch.tensor(x), size=(9, 4), mode=mode, **align), LIMIT, floor=1.0
     )
 
 
@@ -188,8 +188,8 @@ def test_three_interpolate_backward() -> None:
     expected = np.zeros((2, 3, 5))
     for b, n, i in np.ndindex(2, 7, 3):
         expected[b, :, index[b, n, i]] += dy[b, :, n].astype(float) * weight[b, n, i]
-    made = ops.three_interpolate_backward(dy[..., None], index, weight, 5)
-    assert_near(made[..., 0], expected, LIMIT, floor=1.0)
+    actual = ops.three_interpolate_backward(dy[..., None], index, weight, 5)
+    assert_near(actual[..., 0], expected, LIMIT, floor=1.0)
     with pytest.raises(aclnn.AclError, match="idx"):
         ops.three_interpolate_backward(dy[..., None], index + 5, weight, 5)
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):

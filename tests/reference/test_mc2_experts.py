@@ -278,8 +278,8 @@ def test_masked_tokens_stay(crew: Crew, rank_of_mask: int) -> None:
 def test_tokens_are_quantised_before_they_are_sent(crew: Crew) -> None:
     layer = Layer(crew.size, 2 * crew.size, seed=8)
     smooth = np.abs(np.random.default_rng(9).normal(1, 0.2, (layer.experts, HIDDEN))).astype(np.float32)
-    found = run(crew, 2, layer, quant=2, dtype=np.int8, scales=[smooth] * crew.size)
-    for rank, own in enumerate(found):
+    actual = run(crew, 2, layer, quant=2, dtype=np.int8, scales=[smooth] * crew.size)
+    for rank, own in enumerate(actual):
         rows = layer.rows(rank)
         values = np.stack([layer.x[s][t].astype(np.float64) * smooth[e] for s, t, _, e in rows])
         most = np.abs(values).max(axis=1)
@@ -302,9 +302,9 @@ def test_experts_that_no_rank_has(crew: Crew) -> None:
     generator = np.random.default_rng(12)
     layer.ids = [generator.integers(0, real + 4, (TOKENS, CHOICES)).astype(np.int32) for _ in range(size)]
     constants = [generator.normal(0, 1, (2, HIDDEN)).astype(BF16) for _ in range(3)]
-    found = run(crew, 3, layer, zero=1, copy=1, const=2, ori_x=layer.x, constants=constants)
+    actual = run(crew, 3, layer, zero=1, copy=1, const=2, ori_x=layer.x, constants=constants)
     alpha1, alpha2, v = (c.astype(np.float64) for c in constants)
-    for rank, own in enumerate(found):
+    for rank, own in enumerate(actual):
         x = layer.x[rank].astype(np.float64)
         total = np.zeros_like(x)
         for token, choices in enumerate(layer.ids[rank]):
@@ -358,10 +358,10 @@ def _dispatched(comm: Any, layer: Layer, mode: int, dtype: Any, scales_dtype: An
         np.zeros(a, np.float32),
     )
     r = comm.rank
-    found = ops.moe_distribute_dispatch_v2(
+    actual = ops.moe_distribute_dispatch_v2(
         layer.x[r], layer.ids[r], None, None, None, comm.name, comm.size, r, layer.experts, quant_mode=mode, out=out
     )
-    return found[0], found[1]
+    return actual[0], actual[1]
 
 
 def _normed(comm: Any, layer: Layer, residual: Any, gamma: Any) -> Any:
@@ -771,8 +771,8 @@ def _shared_in_parts(comm: Any, layers: list[Layer], parts: tuple[float, float])
     common = {"group_ep": ep.name, "ep_world_size": 2, "ep_rank_id": number, "moe_expert_num": 1}
     common.update(group_tp=tp.name, tp_world_size=2, tp_rank_id=part, shared_expert_num=1, shared_expert_rank_num=1)
     ids, weights = np.zeros((TOKENS, 1), np.int32), np.ones((TOKENS, 1), np.float32)
-    found = ops.moe_distribute_dispatch(layer.x[number], ids, None, None, weights, **common)
-    rows, _, places, counts, received, halves, _ = found
+    actual = ops.moe_distribute_dispatch(layer.x[number], ids, None, None, weights, **common)
+    rows, _, places, counts, received, halves, _ = actual
     worked = np.broadcast_to(parts[part] * SIGNS, rows.shape).astype(rows.dtype)
     y = ops.moe_distribute_combine(worked, ids, places, received, weights, halves, **common)
     for group in (ep, tp):

@@ -95,10 +95,10 @@ def test_gating_backward() -> None:
     scores = torch.sigmoid(x)
     picked, idx = scores.topk(K)
     (picked / (picked.sum(-1, keepdim=True) + 1e-6) * 1.5).backward(tensor(grad))
-    made = ops.moe_gating_top_k_backward(
+    actual = ops.moe_gating_top_k_backward(
         numbers(scores).astype(np.float32), grad, numbers(idx).astype(I32), 1, 1, 1.5, 1e-6
     )
-    check(made, x.grad.numpy(), 4)
+    check(actual, x.grad.numpy(), 4)
 
 
 def test_fused_gating() -> None:
@@ -154,17 +154,17 @@ def blocks(x: Any, experts: Any, capacity: int) -> tuple[Any, Any]:
 
 def test_routing_with_drops() -> None:
     x, experts, capacity = some((N, H)), chosen(), 3
-    made = ops.moe_init_routing_v2(x, experts, 0, capacity, E, 1, 0, True)
+    actual = ops.moe_init_routing_v2(x, experts, 0, capacity, E, 1, 0, True)
     expanded, rows = blocks(x, experts, capacity)
-    np.testing.assert_array_equal(made[0], expanded)
-    np.testing.assert_array_equal(made[1], rows)
-    np.testing.assert_array_equal(made[3], np.bincount(experts.reshape(-1), minlength=E))
+    np.testing.assert_array_equal(actual[0], expanded)
+    np.testing.assert_array_equal(actual[1], rows)
+    np.testing.assert_array_equal(actual[3], np.bincount(experts.reshape(-1), minlength=E))
     grad = some(expanded.shape, 1)
     wanted = np.zeros((N, H))
     for copy, row in enumerate(rows):
         if row >= 0:
             wanted[copy // K] += grad.reshape(-1, H)[row]
-    check(ops.moe_init_routing_v2_grad(grad, made[1], K, 1, 0), wanted, 2)
+    check(ops.moe_init_routing_v2_grad(grad, actual[1], K, 1, 0), wanted, 2)
 
 
 def test_experts_out_of_range_are_refused_where_they_have_blocks() -> None:
@@ -199,21 +199,21 @@ def test_routing_with_static_quantisation() -> None:
 @pytest.mark.parametrize("scatter", [0, 1])
 def test_routing_to_a_range_of_experts(kind: int, scatter: int) -> None:
     x, experts, scale, first, last = some((N, H)), chosen(), some((N,), 1), 1, 4
-    made = ops.moe_init_routing_v3(x, experts, scale, None, 0, 0, E, 0, kind, True, -1, (first, last), scatter)
+    actual = ops.moe_init_routing_v3(x, experts, scale, None, 0, 0, E, 0, kind, True, -1, (first, last), scatter)
     order = [c for c in copies_of(experts) if first <= c[0] < last]
-    np.testing.assert_array_equal(made[0][: len(order)], [x[t] for _, _, t in order])
-    np.testing.assert_array_equal(made[3][: len(order)], [scale[t] for _, _, t in order])
+    np.testing.assert_array_equal(actual[0][: len(order)], [x[t] for _, _, t in order])
+    np.testing.assert_array_equal(actual[3][: len(order)], [scale[t] for _, _, t in order])
     if scatter:
-        np.testing.assert_array_equal(made[1][: len(order)], [c for _, c, _ in order])
+        np.testing.assert_array_equal(actual[1][: len(order)], [c for _, c, _ in order])
     else:
         places = np.full(N * K, -1)
         places[[c for _, c, _ in order]] = np.arange(len(order))
-        np.testing.assert_array_equal(made[1], places)
+        np.testing.assert_array_equal(actual[1], places)
     counts = np.bincount(experts.reshape(-1), minlength=E)[first:last]
     if kind == 2:
-        np.testing.assert_array_equal(made[2][: last - first], np.stack([np.arange(first, last), counts], 1))
+        np.testing.assert_array_equal(actual[2][: last - first], np.stack([np.arange(first, last), counts], 1))
     else:
-        np.testing.assert_array_equal(made[2], counts if kind else np.cumsum(counts))
+        np.testing.assert_array_equal(actual[2], counts if kind else np.cumsum(counts))
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
@@ -225,43 +225,44 @@ def test_routing_with_weights(kind: int, scatter: int, quant_mode: int, active: 
     x, experts, weights, first, last = some((N, H)), chosen(), some((N, K), 1), 1, 4
     number = None if active is None else np.array(active)
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
-        made = ops.moe_init_routing_v4(
+        actual = ops.moe_init_routing_v4(
             x, experts, None, None, number, weights, 0, E, 0, kind, True, quant_mode, (first, last), scatter
         )
     order = [c for c in copies_of(experts) if first <= c[0] < last]
     rows = np.array([x[t] for _, _, t in order])
     if quant_mode < 0:
-        np.testing.assert_array_equal(made[0][: len(order)], rows)
+        np.testing.assert_array_equal(actual[0][: len(order)], rows)
     else:
-        check(made[3][: len(order)], np.abs(rows.astype(np.float64)).max(1) / 127)
+        check(actual[3][: len(order)], np.abs(rows.astype(np.float64)).max(1) / 127)
         assert (
-            np.abs(made[0][: len(order)] * made[3][: len(order), None] - rows) <= made[3][: len(order), None] * 0.51
+            np.abs(actual[0][: len(order)] * actual[3][: len(order), None] - rows)
+            <= actual[3][: len(order), None] * 0.51
         ).all()
-    assert made[4].shape == (N * K, 1)
-    np.testing.assert_array_equal(made[4][: len(order), 0], [weights.reshape(-1)[c] for _, c, _ in order])
+    assert actual[4].shape == (N * K, 1)
+    np.testing.assert_array_equal(actual[4][: len(order), 0], [weights.reshape(-1)[c] for _, c, _ in order])
     copies = [c for _, c, _ in order]
     places = range(len(order))
-    np.testing.assert_array_equal(made[1][places if scatter else copies], copies if scatter else places)
+    np.testing.assert_array_equal(actual[1][places if scatter else copies], copies if scatter else places)
     counts = np.bincount(experts.reshape(-1), minlength=E)[first:last]
     if kind == 2:
-        np.testing.assert_array_equal(made[2][: last - first], np.stack([np.arange(first, last), counts], 1))
+        np.testing.assert_array_equal(actual[2][: last - first], np.stack([np.arange(first, last), counts], 1))
     else:
-        np.testing.assert_array_equal(made[2], counts if kind else np.cumsum(counts))
+        np.testing.assert_array_equal(actual[2], counts if kind else np.cumsum(counts))
 
 
 def test_routing_with_drops_and_weights() -> None:
     """Each expert has a block of weights, as of rows; zero where it got no copy."""
     x, experts, weights, capacity = some((N, H)), chosen(), some((N, K), 1), 3
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
-        made = ops.moe_init_routing_v4(x, experts, None, None, None, weights, capacity, E, 1, 1, False, -1, (0, E), 0)
+        actual = ops.moe_init_routing_v4(x, experts, None, None, None, weights, capacity, E, 1, 1, False, -1, (0, E), 0)
     expanded, rows = blocks(x, experts, capacity)
     wanted = np.zeros((E * capacity, 1), np.float32)
     for copy, row in enumerate(rows):
         if row >= 0:
             wanted[row] = weights.reshape(-1)[copy]
-    np.testing.assert_array_equal(made[0], expanded)
-    np.testing.assert_array_equal(made[1], rows)
-    np.testing.assert_array_equal(made[4], wanted)
+    np.testing.assert_array_equal(actual[0], expanded)
+    np.testing.assert_array_equal(actual[1], rows)
+    np.testing.assert_array_equal(actual[4], wanted)
 
 
 def test_counting_expert_tokens() -> None:
@@ -333,7 +334,7 @@ def test_finalize(dtype: Any, mode: int) -> None:
             else rng.integers(-1, 20, N * K, I32)
         )
         rows[::4] = -1
-    made = ops.moe_finalize_routing_v2(expanded, rows, x1, x2, bias, scales, experts, mode)
+    actual = ops.moe_finalize_routing_v2(expanded, rows, x1, x2, bias, scales, experts, mode)
     flat = expanded.reshape(-1, H).astype(np.float64)
     wanted = x1.astype(np.float64) + x2.astype(np.float64)
     for i in range(N):
@@ -341,20 +342,20 @@ def test_finalize(dtype: Any, mode: int) -> None:
             row = rows[i + k * N] if mode < 2 else rows[i * K + k]
             if row >= 0:
                 wanted[i] += float(scales[i, k]) * (flat[row] + bias[experts[i, k]].astype(np.float64))
-    check(made, wanted, 8)
+    check(actual, wanted, 8)
     if mode == 0:
-        np.testing.assert_array_equal(ops.moe_finalize_routing(expanded, x1, x2, bias, scales, rows, experts), made)
+        np.testing.assert_array_equal(ops.moe_finalize_routing(expanded, x1, x2, bias, scales, rows, experts), actual)
 
 
 def test_finalize_with_experts_that_compute_nothing() -> None:
     experts = np.array([[0, 1], [2, 3]], I32)  # ordinary, zero, copy, constant
     expanded, rows, scales, x = some((4, H)), np.array([0, 1, 2, 3], I32), some((2, 2), 1), some((2, H), 2)
     a1, a2, v = some((1, H), 3), some((1, H), 4), some((1, H), 5)
-    made = ops.moe_finalize_routing_v3(
+    actual = ops.moe_finalize_routing_v3(
         expanded, rows, None, None, None, scales, experts, x, a1, a2, v, 2, (1, 2), (2, 3), (3, 4)
     )
-    check(made[0], scales[0, 0] * expanded[0], 2)
-    check(made[1], scales[1, 0] * x[1] + scales[1, 1] * (a1[0] * x[1] + a2[0] * v[0]), 4)
+    check(actual[0], scales[0, 0] * expanded[0], 2)
+    check(actual[1], scales[1, 0] * x[1] + scales[1, 1] * (a1[0] * x[1] + a2[0] * v[0]), 4)
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2, 3])
@@ -376,7 +377,7 @@ def test_finalize_v4(mode: int, scaled: bool, with_x: bool) -> None:
     a1, a2, v = (some((2, width), seed, np.float16) for seed in (5, 6, 7))
     x1, x2 = some((tokens, width), 8, np.float16), some((tokens, width), 9, np.float16)
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
-        made = ops.moe_finalize_routing_v4(
+        actual = ops.moe_finalize_routing_v4(
             expanded,
             rows,
             x1,
@@ -410,7 +411,7 @@ def test_finalize_v4(mode: int, scaled: bool, with_x: bool) -> None:
                 at = expert - constant[0]
                 term = a1[at].astype(np.float64) * x[i] + a2[at].astype(np.float64) * v[at]
         wanted[i] += (1 if scales is None else float(scales[i, k])) * (term + bias[expert])
-    check(made, wanted, 8)
+    check(actual, wanted, 8)
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -422,10 +423,10 @@ def test_finalize_backward(biased: bool) -> None:
     if biased:
         picked = picked + tensor(bias)[torch.from_numpy(experts.astype(np.int64))]
     (picked * leaves[1][..., None]).sum(1).backward(tensor(grad))
-    made = ops.moe_finalize_routing_v2_grad(
+    actual = ops.moe_finalize_routing_v2_grad(
         grad, rows, expanded, scales, experts if biased else None, bias if biased else None, 0, 0, 0, 0
     )
-    for value, leaf in zip(made, leaves):
+    for value, leaf in zip(actual, leaves):
         check(value, leaf.grad.numpy(), 4)
 
 
@@ -446,8 +447,8 @@ def test_permute_on_one_rank(limits: tuple[int, int]) -> None:
     shares = leaves[1].reshape(-1)[[c for _, c, _ in order]]
     grad, share_grad = some((end - start, H), 2), some((end - start,), 3)
     torch.autograd.backward([tokens, shares], [tensor(grad), tensor(share_grad)])
-    made = ops.moe_token_permute_with_ep_grad(grad, sorted_indices, share_grad, K, limits, False)
-    for value, leaf in zip(made, leaves):
+    actual = ops.moe_token_permute_with_ep_grad(grad, sorted_indices, share_grad, K, limits, False)
+    for value, leaf in zip(actual, leaves):
         check(value, leaf.grad.numpy(), 4)
 
     leaves = [tensor(v).requires_grad_() for v in (permuted, probs)]
@@ -456,8 +457,8 @@ def test_permute_on_one_rank(limits: tuple[int, int]) -> None:
     check(ops.moe_token_unpermute_with_ep(permuted, sorted_indices, probs, K, limits, False, None), numbers(total), 4)
     out_grad = some((N, H), 4)
     total.backward(tensor(out_grad))
-    made = ops.moe_token_unpermute_with_ep_grad(out_grad, sorted_indices, permuted, probs, False, None, limits, K)
-    for value, leaf in zip(made, leaves):
+    actual = ops.moe_token_unpermute_with_ep_grad(out_grad, sorted_indices, permuted, probs, False, None, limits, K)
+    for value, leaf in zip(actual, leaves):
         check(value, leaf.grad.numpy(), 4)
 
 
@@ -481,8 +482,8 @@ def test_permute_by_a_map() -> None:
     grad, share_grad = some((N * K, H), 2), some((N * K,), 3)
     out = [leaves[0][[t for _, t in pairs]], leaves[1][[t for _, t in pairs], [e for e, _ in pairs]]]
     torch.autograd.backward(out, [tensor(grad), tensor(share_grad)])
-    made = ops.moe_token_permute_with_routing_map_grad(grad, share_grad, sorted_indices, table, E, N, False)
-    for value, leaf in zip(made, leaves):
+    actual = ops.moe_token_permute_with_routing_map_grad(grad, share_grad, sorted_indices, table, E, N, False)
+    for value, leaf in zip(actual, leaves):
         check(value, leaf.grad.numpy(), 4)
 
     leaves = [tensor(v).requires_grad_() for v in (permuted, probs)]
@@ -492,10 +493,10 @@ def test_permute_by_a_map() -> None:
     check(back[0], numbers(total), 4)
     out_grad = some((N, H), 4)
     total.backward(tensor(out_grad))
-    made = ops.moe_token_unpermute_with_routing_map_grad(
+    actual = ops.moe_token_unpermute_with_routing_map_grad(
         out_grad, back[1], back[2], table, permuted, probs, False, None
     )
-    for value, leaf in zip(made, leaves):
+    for value, leaf in zip(actual, leaves):
         check(value, leaf.grad.numpy(), 4)
 
 
@@ -514,8 +515,8 @@ def test_permute_by_a_map_with_padding() -> None:
     leaves = [tensor(v).requires_grad_() for v in (x, probs)]
     grad, share_grad = some((E * capacity, H), 2), some((E * capacity,), 3)
     torch.autograd.backward([leaves[0][rows], leaves[1][rows, experts]], [tensor(grad), tensor(share_grad)])
-    made = ops.moe_token_permute_with_routing_map_grad(grad, share_grad, token, table, E, N, True)
-    for value, leaf in zip(made, leaves):
+    actual = ops.moe_token_permute_with_routing_map_grad(grad, share_grad, token, table, E, N, True)
+    for value, leaf in zip(actual, leaves):
         check(value, leaf.grad.numpy(), 4)
 
     leaves = [tensor(v).requires_grad_() for v in (permuted, probs)]
@@ -525,8 +526,10 @@ def test_permute_by_a_map_with_padding() -> None:
     np.testing.assert_array_equal(back[2], np.sort(token))
     out_grad = some((N, H), 4)
     total.backward(tensor(out_grad))
-    made = ops.moe_token_unpermute_with_routing_map_grad(out_grad, back[1], back[2], table, permuted, probs, True, None)
-    for value, leaf in zip(made, leaves):
+    actual = ops.moe_token_unpermute_with_routing_map_grad(
+        out_grad, back[1], back[2], table, permuted, probs, True, None
+    )
+    for value, leaf in zip(actual, leaves):
         check(value, leaf.grad.numpy(), 4)
 
 

@@ -66,18 +66,18 @@ def test_a_product_added_in_place() -> None:
     rng = np.random.default_rng(2)
     x1, x2 = floats(rng, (100, 6), E5M2), floats(rng, (100, 5), E4M3)
     s1, s2, y = scales(rng, 2, 6, 2), scales(rng, 2, 5, 2), floats(rng, (6, 5), F32)
-    made = ops.quant_batch_matmul_inplace_add(x1, x2, s1, s2, y.copy(), True, False, 32)
+    actual = ops.quant_batch_matmul_inplace_add(x1, x2, s1, s2, y.copy(), True, False, 32)
     left, right = x1.astype(float) * spread(s1, 0, 100), x2.astype(float) * spread(s2, 0, 100)
-    close(made, y + left.T @ right, 100, abs(left).T @ abs(right) + abs(y))
+    close(actual, y + left.T @ right, 100, abs(left).T @ abs(right) + abs(y))
 
 
 def test_a_product_of_hifloat8_added_in_place() -> None:
     rng = np.random.default_rng(7)
     x1, x2 = (aclnn.asarray(floats(rng, shape, F32), "HIFLOAT8") for shape in ((100, 6), (100, 5)))
     s1, s2, y = np.array([0.5], F32), np.array([3.0], F32), floats(rng, (6, 5), F32)
-    made = ops.quant_batch_matmul_inplace_add(x1, x2, s1, s2, aclnn.asarray(y), True, False, 0).numpy()
+    actual = ops.quant_batch_matmul_inplace_add(x1, x2, s1, s2, aclnn.asarray(y), True, False, 0).numpy()
     left, right = (x.numpy().astype(float) for x in (x1, x2))
-    close(made, y + left.T @ right * 1.5, 100, abs(left).T @ abs(right) * 1.5 + abs(y))
+    close(actual, y + left.T @ right * 1.5, 100, abs(left).T @ abs(right) * 1.5 + abs(y))
     with pytest.raises(aclnn.AclError, match="x1_scale"):
         ops.quant_batch_matmul_inplace_add(x1, x2, np.ones(6, F32), s2, aclnn.asarray(y), True, False, 0)
 

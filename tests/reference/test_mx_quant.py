@@ -304,14 +304,14 @@ def test_the_gradient_of_a_gate_and_both_axes() -> None:
     torch = pytest.importorskip("torch", reason="needs torch's autograd")
     rng = np.random.default_rng(16)
     x, dy = floats(rng, (70, 128), BF16), floats(rng, (70, 64), BF16)
-    made = ops.swiglu_backward_mx_quant_with_dual_axis(x, dy, None, True, None, 1, 36)
+    actual = ops.swiglu_backward_mx_quant_with_dual_axis(x, dy, None, True, None, 1, 36)
     leaf = torch.tensor(x.astype(np.float64), requires_grad=True)
     a, b = leaf.chunk(2, -1)
     (torch.nn.functional.silu(a) * b).backward(torch.tensor(dy.astype(np.float64)))
     dx = rounded(leaf.grad.numpy(), BF16)
-    check(made[0], made[1], rows_of_blocks(dx, E4M3, 1))
+    check(actual[0], actual[1], rows_of_blocks(dx, E4M3, 1))
     elements, pairs = rows_of_blocks(dx.T, E4M3, 1)
-    check(made[2], made[3], (elements.T, pairs.transpose(1, 0, 2)))
+    check(actual[2], actual[3], (elements.T, pairs.transpose(1, 0, 2)))
 
 
 def situ(x: Any, beta: float, linear: float, left: bool) -> Any:
@@ -342,14 +342,14 @@ def test_situ_and_blocks(linear: float, left: bool) -> None:
     ids=str,
 )
 def test_refused_attributes(attributes: Any) -> None:
-    given = {"axis": -1, "roundModeOptional": "rint", "dstType": 36, "blocksize": 32, "scaleAlg": 0, **attributes}
+    arguments = {"axis": -1, "roundModeOptional": "rint", "dstType": 36, "blocksize": 32, "scaleAlg": 0, **attributes}
     tensors = {
         "x": t((2, 64), "FLOAT16"),
         "yOut": t((2, 64), "FLOAT8_E4M3FN"),
         "mxscaleOut": t((2, 1, 2), "FLOAT8_E8M0"),
     }
     name = "aclnnDynamicMxQuant"
-    assert status(name, *by_name(name, **tensors, **given), soc=NEW_950) == 561002
+    assert status(name, *by_name(name, **tensors, **arguments), soc=NEW_950) == 561002
 
 
 @pytest.mark.parametrize("element", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])

@@ -127,8 +127,8 @@ def test_ada_layer_norm() -> None:
     check(ops.ada_layer_norm(x, scale, shift[:, 0], w, b, EPS), wanted, 4)
     out, mean, rstd = ops.ada_layer_norm_v2(x, scale, shift[:, 0], w, b, EPS)
     check(out, wanted, 4)
-    made = ops.ada_layer_norm_backward(dy, x, (16,), rstd, mean, scale, shift[:, 0], w, b)
-    for value, expected in zip(made, gradients(forward, dy, x, scale, shift, w, b)):
+    actual = ops.ada_layer_norm_backward(dy, x, (16,), rstd, mean, scale, shift[:, 0], w, b)
+    for value, expected in zip(actual, gradients(forward, dy, x, scale, shift, w, b)):
         check(value.reshape(expected.shape), expected, 10)
 
 
@@ -163,15 +163,15 @@ def test_batch_norm_backward(shape: Any, dtype: Any, training: bool) -> None:
     mean, var = some((3,), F32, 3), some((3,), F32, 4, 0.5, 2)
     wide = np.moveaxis(x.astype(np.float64), 1, 0).reshape(3, -1)
     saved = [wide.mean(1).astype(np.float32), (1 / np.sqrt(wide.var(1) + EPS)).astype(np.float32)]
-    made = ops.batch_norm_backward(dy, x, w, mean, var, saved[0], saved[1], training, EPS, (True, True, True))
+    actual = ops.batch_norm_backward(dy, x, w, mean, var, saved[0], saved[1], training, EPS, (True, True, True))
 
     def forward(a: Any, c: Any, d: Any) -> Any:
         return F.batch_norm(a, tensor(mean), tensor(var), c, d, training, 0.1, EPS)
 
-    for value, expected in zip(made, gradients(forward, dy, x, w, np.zeros(3, np.float32))):
+    for value, expected in zip(actual, gradients(forward, dy, x, w, np.zeros(3, np.float32))):
         check(value, expected, 8)
-    made = ops.batch_norm_backward(dy, x, w, mean, var, saved[0], saved[1], training, EPS, (False, False, True))
-    assert made[:2] == (None, None)
+    actual = ops.batch_norm_backward(dy, x, w, mean, var, saved[0], saved[1], training, EPS, (False, False, True))
+    assert actual[:2] == (None, None)
 
 
 def test_batch_norm_of_labelled_tensors() -> None:
@@ -201,15 +201,15 @@ def test_batch_norm_of_several_processes() -> None:
     invstd = np.stack([1 / np.sqrt(p.var((0, 2)) + EPS) for p in parts])
     counts = np.array([p.size // 3 for p in parts], np.float32)
     running = [np.zeros(3, np.float32), np.ones(3, np.float32)]
-    made = ops.batch_norm_gather_stats_with_counts(whole, mean, invstd, running[0], running[1], 0.1, EPS, counts)
-    check(made.mean_all, whole.astype(np.float64).mean((0, 2)), 3)
-    check(made.invstd_all, 1 / np.sqrt(whole.astype(np.float64).var((0, 2)) + EPS), 3)
+    actual = ops.batch_norm_gather_stats_with_counts(whole, mean, invstd, running[0], running[1], 0.1, EPS, counts)
+    check(actual.mean_all, whole.astype(np.float64).mean((0, 2)), 3)
+    check(actual.invstd_all, 1 / np.sqrt(whole.astype(np.float64).var((0, 2)) + EPS), 3)
     check(running[1], 0.9 + 0.1 * whole.astype(np.float64).var((0, 2), ddof=1), 3)
 
     dy, w = some(whole.shape, seed=9), some((3,), seed=10)
-    sums = ops.batch_norm_reduce_backward(dy, whole, made.mean_all, made.invstd_all, w, True, True, True)
+    sums = ops.batch_norm_reduce_backward(dy, whole, actual.mean_all, actual.invstd_all, w, True, True, True)
     dx = ops.batch_norm_elemt_backward(
-        dy, whole, made.mean_all, made.invstd_all, w, sums.sum_dy, sums.sum_dy_xmu, counts.astype(np.int32)
+        dy, whole, actual.mean_all, actual.invstd_all, w, sums.sum_dy, sums.sum_dy_xmu, counts.astype(np.int32)
     )
     wanted = gradients(
         lambda a, c, d: F.batch_norm(a, None, None, c, d, True, 0.1, EPS), dy, whole, w, np.zeros(3, F32)
@@ -217,7 +217,7 @@ def test_batch_norm_of_several_processes() -> None:
     check(dx, wanted[0], 8)
     check(sums.grad_weight, wanted[1], 8)
     check(sums.grad_bias, wanted[2], 8)
-    y = ops.batch_norm_elemt(whole, w, None, made.mean_all, made.invstd_all, EPS)
+    y = ops.batch_norm_elemt(whole, w, None, actual.mean_all, actual.invstd_all, EPS)
     check(y, numbers(F.batch_norm(tensor(whole), None, None, tensor(w), None, True, 0.1, EPS)), 4)
 
 
@@ -260,9 +260,9 @@ def test_group_norm_in_blocks(dtype: Any, affine: bool) -> None:
 def test_group_norm_backward(groups: int) -> None:
     x, dy, w = some((2, 6, 3, 4)), some((2, 6, 3, 4), seed=1), some((6,), seed=2)
     _, mean, rstd = ops.group_norm(x, w, w, 2, 6, 12, groups, EPS)
-    made = ops.group_norm_backward(dy, x, mean, rstd, w, 2, 6, 12, groups, (True, True, True))
+    actual = ops.group_norm_backward(dy, x, mean, rstd, w, 2, 6, 12, groups, (True, True, True))
     wanted = gradients(lambda a, c, d: F.group_norm(a, groups, c, d, EPS), dy, x, w, np.zeros(6, F32))
-    for value, expected in zip(made, wanted):
+    for value, expected in zip(actual, wanted):
         check(value, expected, 10)
 
 
@@ -284,8 +284,8 @@ def test_group_norm_with_swish() -> None:
     y, mean, rstd = ops.group_norm_swish(x, w, b, 4, "NCHW", EPS, True, 1.5)
     check(y, numbers(forward(tensor(x), tensor(w), tensor(b), 1.5)), 4)
     dy = some(x.shape, seed=3)
-    made = ops.group_norm_swish_grad(dy, mean, rstd, x, w, b, 4, "NCHW", 1.5, True, True)
-    for value, expected in zip(made, gradients(lambda a, c, d: forward(a, c, d, 1.5), dy, x, w, b)):
+    actual = ops.group_norm_swish_grad(dy, mean, rstd, x, w, b, 4, "NCHW", 1.5, True, True)
+    for value, expected in zip(actual, gradients(lambda a, c, d: forward(a, c, d, 1.5), dy, x, w, b)):
         check(value, expected, 10)
 
 
@@ -379,8 +379,8 @@ def test_embedding_renorm() -> None:
 def test_softmax_of_windows() -> None:
     x, mask, bias = some((4, 3, 8, 16)), some((2, 8, 16), seed=1), some((3, 8, 16), seed=2)
     scores = tensor(x).reshape(2, 2, 3, 8, 16) * 0.5 + tensor(mask)[:, None] + tensor(bias)
-    made = ops.masked_softmax_with_rel_pos_bias(x, mask, bias, 0.5, 0)
-    check(made, numbers(torch.softmax(scores, -1)).reshape(x.shape), 2)
+    actual = ops.masked_softmax_with_rel_pos_bias(x, mask, bias, 0.5, 0)
+    check(actual, numbers(torch.softmax(scores, -1)).reshape(x.shape), 2)
 
 
 # ------------------------------------------------------------------------------------------------- shared exponents

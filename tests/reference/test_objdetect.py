@@ -67,7 +67,7 @@ def test_non_max_suppression(center: int) -> None:
     given = corners
     if center:
         given = np.concatenate([(corners[..., :2] + corners[..., 2:]) / 2, corners[..., 2:] - corners[..., :2]], -1)
-    found = function("aclnnNonMaxSuppression")(given, scores, (6,), (0.3,), (0.4,), center).reshape(2, 3, 6, 3)
+    actual = function("aclnnNonMaxSuppression")(given, scores, (6,), (0.3,), (0.4,), center).reshape(2, 3, 6, 3)
     for batch, group in np.ndindex(2, 3):
         chosen: list[int] = []
         for box in np.argsort(-scores[batch, group]):
@@ -75,7 +75,7 @@ def test_non_max_suppression(center: int) -> None:
                 chosen.append(int(box))
         wanted = [(batch, group, c) if scores[batch, group, c] > 0.4 else (-1, -1, -1) for c in chosen]
         wanted += [(-1, -1, -1)] * (6 - len(wanted))
-        assert found[batch, group].tolist() == [list(w) for w in wanted]
+        assert actual[batch, group].tolist() == [list(w) for w in wanted]
 
 
 def sample(image: Any, y: float, x: float) -> Any:
@@ -122,8 +122,8 @@ ROIS = np.array([[0, 1, 2, 12, 14], [1, -3, -2, 5, 6], [0, 10, 10, 30, 31], [1, 
 def test_roi_align(samples: int, aligned: bool) -> None:
     x = RNG.standard_normal((2, 3, 10, 9)).astype(np.float32)
     expected = aligned_regions(x, ROIS, (3, 2), 0.7, samples, aligned)
-    found = ops.roi_align_v2(x, ROIS, 3, 2, 0.7, samples, aligned)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    actual = ops.roi_align_v2(x, ROIS, 3, 2, 0.7, samples, aligned)
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
     if not aligned:
         batch = ROIS[:, 0].astype(np.int32)
         first = ops.roi_align(x, ROIS[:, 1:].copy(), batch, "avg", 3, 2, samples, 0.7)
@@ -136,10 +136,10 @@ def test_roi_align(samples: int, aligned: bool) -> None:
 def test_gradients_of_regions() -> None:
     shape, bins = (2, 2, 6, 7), (2, 3)
     grad = RNG.standard_normal((len(ROIS), 2, *bins)).astype(np.float32)
-    found = ops.roi_align_v2_backward(grad, ROIS, shape, *bins, 0.5, 2, True)
+    actual = ops.roi_align_v2_backward(grad, ROIS, shape, *bins, 0.5, 2, True)
     x = RNG.standard_normal(shape).astype(np.float32)
     made = aligned_regions(x, ROIS, bins, 0.5, 2, True)
-    np.testing.assert_allclose((found * x).sum(), (made * grad).sum(), rtol=1e-4)  # <Jx, g> = <x, J'g>
+    np.testing.assert_allclose((actual * x).sum(), (made * grad).sum(), rtol=1e-4)  # <Jx, g> = <x, J'g>
 
 
 def test_pooled_regions() -> None:

@@ -201,11 +201,11 @@ def test_permutation(n: int, seed: int, equal: int) -> None:
 def test_multinomial() -> None:
     weights = np.float32([[0, 1, 3, 0, 4], [2, 0, 0, 2, 1]])
     ends = np.cumsum(weights / weights.sum(1, keepdims=True), 1, dtype=np.float32)
-    found = ops.multinomial(weights, 200, True, SEED, OFFSET)
+    actual = ops.multinomial(weights, 200, True, SEED, OFFSET)
     for row in range(2):
         for sample in range(200):
             drawn = opened(philox(OFFSET // 4, row * 256 + sample)[0])
-            assert found[row, sample] == int(np.argmax(ends[row] >= drawn))
+            assert actual[row, sample] == int(np.argmax(ends[row] >= drawn))
     once = ops.multinomial(weights, 2, False, SEED, OFFSET)
     drawn = np.array([-math.log(opened(spread(index, 10))) for index in range(10)]).reshape(2, 5)
     np.testing.assert_array_equal(once, np.argsort(-(weights / drawn), 1)[:, :2])

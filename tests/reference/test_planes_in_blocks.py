@@ -45,9 +45,9 @@ def test_maxima_of_many_planes_and_where_the_first_of_them_lies(dtype: Any) -> N
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-6), (np.float16, 1e-3), (ml_dtypes.bfloat16, 8e-3)])
 def test_averages_of_many_planes_beside_float64(dtype: Any, tolerance: float) -> None:
     x = image(dtype)
-    made = ops.avg_pool2d(x, [3, 3], [2, 2], [1, 1], False, True, 0)
-    np.testing.assert_allclose(made.astype(np.float64), windows(x, 3, 2, 0).mean(-1), tolerance, tolerance)
-    grad = np.random.default_rng(1).standard_normal(made.shape).astype(dtype)
+    actual = ops.avg_pool2d(x, [3, 3], [2, 2], [1, 1], False, True, 0)
+    np.testing.assert_allclose(actual.astype(np.float64), windows(x, 3, 2, 0).mean(-1), tolerance, tolerance)
+    grad = np.random.default_rng(1).standard_normal(actual.shape).astype(dtype)
     back = ops.avg_pool2d_backward(grad, x, [3, 3], [2, 2], [1, 1], False, True, 0)
     # the gradient is what the sum of all outputs times grad grows by
     direction = np.random.default_rng(2).standard_normal(x.shape)
@@ -59,14 +59,14 @@ def test_averages_of_many_planes_beside_float64(dtype: Any, tolerance: float) ->
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float16, 2e-3), (ml_dtypes.bfloat16, 1.6e-2)])
 def test_many_planes_are_resampled_as_by_matrices(dtype: Any, tolerance: float) -> None:
     x = image(dtype)
-    made = ops.upsample_bilinear2d(x, [50, 47], False, 0.0, 0.0)
+    actual = ops.upsample_bilinear2d(x, [50, 47], False, 0.0, 0.0)
 
     def matrix(size: int, wanted: int) -> Any:
         where = np.clip((np.arange(wanted) + 0.5) * size / wanted - 0.5, 0, size - 1)
         return np.maximum(0, 1 - np.abs(where[:, None] - np.arange(size)))
 
     wanted = matrix(23, 50) @ x.astype(np.float64) @ matrix(31, 47).T
-    np.testing.assert_allclose(made.astype(np.float64), wanted, tolerance, tolerance)
+    np.testing.assert_allclose(actual.astype(np.float64), wanted, tolerance, tolerance)
     near = ops.upsample_nearest2d(x, [50, 47])
     rows, columns = np.arange(50) * 23 // 50, np.arange(47) * 31 // 47
     assert near.tobytes() == x[:, :, rows][:, :, :, columns].tobytes()

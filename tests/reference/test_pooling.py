@@ -152,8 +152,8 @@ def test_max_pool2d(case: Any, dtype: Any) -> None:
         tensor(grad), tensor(x), kernel, stride, padding, [1], ceil, positions
     ).numpy()
     if dtype == F32:
-        made = ops.max_pool2d_with_indices_backward(grad, x, indices, kernel, stride, padding, [1, 1], ceil)
-        check(made, wanted)
+        actual = ops.max_pool2d_with_indices_backward(grad, x, indices, kernel, stride, padding, [1, 1], ceil)
+        check(actual, wanted)
     masked, mask = ops.max_pool2d_with_mask(x, kernel, stride, padding, [1, 1], ceil)
     np.testing.assert_array_equal(masked, result)
     assert mask.dtype == np.int8 and mask.shape[-2] == kernel[0] * kernel[-1]

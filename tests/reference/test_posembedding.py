@@ -50,8 +50,8 @@ def test_forward_and_backward(mode: int) -> None:
     x, grad = numbers(2, 5, 3, 8), numbers(2, 5, 3, 8, seed=1)
     cos, sin = numbers(1, 5, 1, 8, seed=2), numbers(1, 5, 1, 8, seed=3)
     order, rotation = matrices(mode, 8)
-    found = function("aclnnRotaryPositionEmbedding")(x, cos, sin, mode)
-    np.testing.assert_allclose(found, (x @ order) * cos + (x @ rotation) * sin, rtol=1e-5, atol=1e-6)
+    actual = function("aclnnRotaryPositionEmbedding")(x, cos, sin, mode)
+    np.testing.assert_allclose(actual, (x @ order) * cos + (x @ rotation) * sin, rtol=1e-5, atol=1e-6)
 
     dx, dcos, dsin = function("aclnnRotaryPositionEmbeddingGrad")(grad, cos, sin, x, mode)
     np.testing.assert_allclose(dx, (grad * cos) @ order.T + (grad * sin) @ rotation.T, rtol=1e-5, atol=1e-6)
@@ -63,8 +63,8 @@ def test_forward_and_backward(mode: int) -> None:
 def test_a_matrix_instead_of_the_mode() -> None:
     x, cos, sin = numbers(1, 2, 3, 8), numbers(1, 2, 1, 8, seed=1), numbers(1, 2, 1, 8, seed=2)
     rotation = matrices(1, 8)[1].astype(np.float32)
-    found = function("aclnnRotaryPositionEmbeddingV2")(x, cos, sin, 0, rotation)
-    np.testing.assert_allclose(found, function("aclnnRotaryPositionEmbedding")(x, cos, sin, 1), rtol=1e-6)
+    actual = function("aclnnRotaryPositionEmbeddingV2")(x, cos, sin, 0, rotation)
+    np.testing.assert_allclose(actual, function("aclnnRotaryPositionEmbedding")(x, cos, sin, 1), rtol=1e-6)
 
 
 @pytest.mark.parametrize("mode", range(4), ids=MODES)
@@ -72,8 +72,8 @@ def test_query_and_key(mode: int) -> None:
     query, key = numbers(2, 5, 4, 8), numbers(2, 5, 2, 8, seed=1)
     cos, sin = numbers(2, 5, 1, 8, seed=2), numbers(2, 5, 1, 8, seed=3)
     order, rotation = matrices(mode, 8)
-    found = function("aclnnApplyRotaryPosEmbV2")(query, key, cos, sin, 1, MODES[mode])
-    for ours, given in zip(found, (query, key)):
+    actual = function("aclnnApplyRotaryPosEmbV2")(query, key, cos, sin, 1, MODES[mode])
+    for ours, given in zip(actual, (query, key)):
         np.testing.assert_allclose(ours, (given @ order) * cos + (given @ rotation) * sin, rtol=1e-5, atol=1e-6)
 
 
@@ -131,8 +131,8 @@ def test_cached_angles(neox: bool, sections: Any, cache_mode: int) -> None:
     rng = np.random.default_rng(4)
     positions = rng.integers(0, 9, (3, tokens) if sections else tokens)
     query, key, cache = numbers(tokens, heads * size), numbers(tokens, size, seed=1), numbers(9, width, seed=2)
-    made = ops.rope_with_sin_cos_cache_v2(positions, query, key, cache, sections, size, neox, cache_mode)
-    for x, y in zip((query, key), made):
+    actual = ops.rope_with_sin_cos_cache_v2(positions, query, key, cache, sections, size, neox, cache_mode)
+    for x, y in zip((query, key), actual):
         expected = x.astype(np.float64).reshape(tokens, -1, size)
         for token, head, i in np.ndindex(tokens, expected.shape[1], width // 2):
             row = positions

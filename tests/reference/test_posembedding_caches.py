@@ -376,13 +376,13 @@ def test_joined_streams(kind: int, added: int, rope: int, order: int) -> None:
         level = kind if position < 10 else added
         passed += [weights[position - 6] if level == 2 else None]
         passed += [statistics[mean_at], statistics[rstd_at]] if level else [None, None]
-    made = ops.norm_rope_concat_backward(
+    actual = ops.norm_rope_concat_backward(
         *grads, tensors[0], tensors[1], tensors[3], tensors[4], *passed, sin, cos, kind, added, rope, order
     )
     wanted = [doubled[n].grad for n in (0, 1, 2, 3, 4, 5)]
-    for found, gradient in zip(made[:6], wanted):
+    for found, gradient in zip(actual[:6], wanted):
         np.testing.assert_allclose(found, gradient.numpy(), rtol=1e-3, atol=1e-5)
-    for found, position in zip(made[6:], range(6, 14)):
+    for found, position in zip(actual[6:], range(6, 14)):
         level = kind if position < 10 else added
         if level == 2:
             np.testing.assert_allclose(found, doubled[position].grad.numpy(), rtol=1e-3, atol=1e-4)

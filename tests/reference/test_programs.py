@@ -491,12 +491,12 @@ def test_remembered_calls(
         run(*work)
 
     monkeypatch.setattr(native, "run_program", noted)
-    found = call(*arrays[2:])
+    actual = call(*arrays[2:])
     if name != "sums of rows" or native.has_exp():  # where exp is NumPy's, there are two phases, and blocks of them
         assert len(counters) == 1, "one counter of pieces for all threads"
     monkeypatch.setattr(native, "runs_programs", lambda: False)
     wanted = call(*arrays[2:])
-    for one, other in zip(found, wanted) if isinstance(found, (list, tuple)) else [(found, wanted)]:
+    for one, other in zip(actual, wanted) if isinstance(actual, (list, tuple)) else [(actual, wanted)]:
         assert np.array_equal(bits(np.asarray(one)), bits(np.asarray(other)))
 
 

@@ -40,12 +40,12 @@ def test_v4_to_bf16(bias: Any, transposed: bool) -> None:
     x1, x2, scale, rows = int8(3, 5, 40), int8(40, 16), floats(16), floats(5)
     given = x2.T.copy() if transposed else x2
     added = None if bias is None else RNG.integers(-999, 999, 16).astype(bias)
-    made = ops.quant_matmul_v4(x1, given, scale, None, rows, added, False, transposed)
+    actual = ops.quant_matmul_v4(x1, given, scale, None, rows, added, False, transposed)
     a, b = wide(x1, x2)
     total = a @ b + (added if bias is np.int32 else 0)
     expected = total * scale.astype(float) * rows.astype(float)[:, None] + (added if bias is np.float32 else 0)
-    assert made.dtype == BF16
-    assert_near(made, expected, 1e-2, floor=1e-6)
+    assert actual.dtype == BF16
+    assert_near(actual, expected, 1e-2, floor=1e-6)
 
 
 def test_v3_by_parameters_of_the_fixpipe() -> None:
@@ -177,17 +177,17 @@ def test_weights_alone(group: int, dtype: Any) -> None:
     bias = floats(16, dtype=np.float32 if dtype is BF16 else dtype, scale=1)
     if group:
         weight = RNG.integers(-8, 8, (64, 16)).astype(ml_dtypes.int4)
-    made = ops.weight_quant_batch_matmul_v2(x, weight, scale, offset, None, None, bias, group)
+    actual = ops.weight_quant_batch_matmul_v2(x, weight, scale, offset, None, None, bias, group)
     s, o = (v.astype(float).repeat(64 // len(v), 0) for v in (scale, offset))
-    assert_near(made, x.astype(float) @ ((weight.astype(float) + o) * s) + bias.astype(float), 1e-2, floor=1e-6)
-    assert made.dtype == dtype
+    assert_near(actual, x.astype(float) @ ((weight.astype(float) + o) * s) + bias.astype(float), 1e-2, floor=1e-6)
+    assert actual.dtype == dtype
 
 
 def test_quantised_by_rows_inside() -> None:
     x, weight, scale = floats(3, 64, dtype=np.float16, scale=1), int8(16, 64), floats(16)
     with aclnn.use_backend("numpy", soc="Ascend310P3"):
-        made = ops.quant_matmul_dequant(x, weight, scale, None, None, None, None, "pertoken", True)
-    assert_near(made, x.astype(float) @ weight.astype(float).T * scale.astype(float), 2e-2, floor=1e-6)
+        actual = ops.quant_matmul_dequant(x, weight, scale, None, None, None, None, "pertoken", True)
+    assert_near(actual, x.astype(float) @ weight.astype(float).T * scale.astype(float), 2e-2, floor=1e-6)
 
 
 @pytest.mark.parametrize("operation", ["gelu_erf", "gelu_tanh"])
@@ -195,19 +195,19 @@ def test_fused(operation: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is the oracle of gelu: left out without it")
     x1, x2, scale, rows = int8(5, 40), int8(40, 16), floats(16), floats(5)
     none: list[Any] = [None] * 4
-    made = ops.fused_quant_matmul(x1, x2, rows, scale, *none, None, None, operation, 0)
+    actual = ops.fused_quant_matmul(x1, x2, rows, scale, *none, None, None, operation, 0)
     total = wide(x1)[0] @ wide(x2)[0] * scale.astype(float) * rows.astype(float)[:, None]
     kind = "tanh" if operation == "gelu_tanh" else "none"
-    assert_near(made, torch.nn.functional.gelu(torch.tensor(total), approximate=kind).numpy(), 1e-2, floor=1e-6)
+    assert_near(actual, torch.nn.functional.gelu(torch.tensor(total), approximate=kind).numpy(), 1e-2, floor=1e-6)
 
 
 def test_batch_matmul_quant() -> None:
     x1, x2 = (RNG.standard_normal(s).astype(np.float16) for s in [(4, 8), (8, 10)])
     scale = floats(16, scale=20)
     parameters = ops.trans_quant_param_v2(scale, np.full(16, 2.0, np.float32))
-    made = ops.batch_matmul_quant(x1, x2, parameters, None, False, False)
+    actual = ops.batch_matmul_quant(x1, x2, parameters, None, False, False)
     expected = np.clip(np.rint(wide(x1)[0] @ wide(x2)[0] * cut(scale)[:10] + 2), -128, 127)
-    assert np.abs(made - expected).max() <= 1
+    assert np.abs(actual - expected).max() <= 1
 
 
 def test_transpose_batch_matmul() -> None:

@@ -66,7 +66,7 @@ def test_gradients_of_aligned_regions(mode: int, samples: int) -> None:
     shape, high, wide, scale = (2, 3, 7, 9), 2, 3, 0.5
     boxes = np.array([[0, 1, 2, 13, 11], [1, 4, 0, 5, 1], [1, -3, -2, 20, 16]], np.float32)
     grad = RNG.standard_normal((3, 3, high, wide)).astype(np.float32)
-    made = ops.roi_align_grad(grad, boxes, None, shape, wide, high, scale, samples, mode)
+    actual = ops.roi_align_grad(grad, boxes, None, shape, wide, high, scale, samples, mode)
     expected = np.zeros(shape)
     for (batch, *box), dy in zip(boxes.astype(float), grad.astype(float)):
         left, top, right, bottom = (c * scale - (0.5 if mode > 1 else 0) for c in box)
@@ -85,4 +85,4 @@ def test_gradients_of_aligned_regions(mode: int, samples: int) -> None:
                 for row in {int(y), min(int(y) + 1, 6)}:
                     for column in {int(x), min(int(x) + 1, 8)}:
                         expected[int(batch), :, row, column] += share * (1 - abs(y - row)) * (1 - abs(x - column))
-    np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)

@@ -58,15 +58,15 @@ def test_lstm(layers: int, both: bool, bias: bool, batch_first: bool) -> None:
     x, h, c = (tensor(v).requires_grad_() for v in (case.x, case.h, case.c))
     y, (hy, cy) = case.layer(x, (h, c))
     options = (bias, layers, 0.0, True, both, batch_first)
-    made = ops.lstm(case.x, case.params, [case.h, case.c], None, *options)
-    for value, wanted in zip(made[:3], (y, hy, cy)):
+    actual = ops.lstm(case.x, case.params, [case.h, case.c], None, *options)
+    for value, wanted in zip(actual[:3], (y, hy, cy)):
         check(value, wanted.detach().numpy(), 3)
     idle = ops.lstm(case.x, case.params, None, None, bias, layers, 0.0, False, both, batch_first)
     check(idle.output, case.layer(x)[0].detach().numpy(), 3)
     assert idle[3] is None
 
     torch.autograd.backward([y, hy, cy], [tensor(v) for v in (case.dy, case.dh, case.dc)])
-    i, j, f, o, hs, cs, tanh_c = made[3:]
+    i, j, f, o, hs, cs, tanh_c = actual[3:]
     back = direct(
         "LstmBackward",
         case.x,
@@ -103,8 +103,8 @@ def test_lstm_of_several_lengths() -> None:
     y = torch.nn.utils.rnn.pad_packed_sequence(y)[0]
     options = (True, 2, 0.0, True, True, False)
     flat = case.x.reshape(T * B, F)
-    made = ops.lstm(flat, case.params, [case.h, case.c], sizes, *options)
-    for value, wanted in zip(made[:3], (y, hy, cy)):
+    actual = ops.lstm(flat, case.params, [case.h, case.c], sizes, *options)
+    for value, wanted in zip(actual[:3], (y, hy, cy)):
         check(value, wanted.detach().numpy(), 3)
     torch.autograd.backward([y, hy, cy], [tensor(v) for v in (case.dy, case.dh, case.dc)])
     back = direct(
@@ -115,7 +115,7 @@ def test_lstm_of_several_lengths() -> None:
         case.dy.reshape(T * B, 2 * H),
         case.dh,
         case.dc,
-        *made[3:],
+        *actual[3:],
         sizes,
         *options,
         None,
@@ -134,12 +134,12 @@ def test_gru(layers: int, both: bool, bias: bool, batch_first: bool) -> None:
     x, h = (tensor(v).requires_grad_() for v in (case.x, case.h))
     y, hy = case.layer(x, h)
     with acl.use_backend("numpy", soc=ASCEND_950):
-        made = ops.gru(case.x, case.params, case.h, None, bias, layers, 0.0, True, both, batch_first)
-        for value, wanted in zip(made[:2], (y, hy)):
+        actual = ops.gru(case.x, case.params, case.h, None, bias, layers, 0.0, True, both, batch_first)
+        for value, wanted in zip(actual[:2], (y, hy)):
             check(value, wanted.detach().numpy(), 3)
         torch.autograd.backward([y, hy], [tensor(v) for v in (case.dy, case.dh)])
         back = ops.gru_backward(
-            case.x, case.params, case.h, case.dy, case.dh, *made[2:], None, bias, layers, both, batch_first
+            case.x, case.params, case.h, case.dy, case.dh, *actual[2:], None, bias, layers, both, batch_first
         )
     check(back[0], grad(x), 20)
     check(back[1], grad(h), 20)
@@ -194,7 +194,7 @@ def test_half_precision_is_rounded_at_the_end() -> None:
     half = [v.astype(np.float16) for v in (case.x, case.h, case.c)]
     params = [p.astype(np.float16) for p in case.params]
     options = (True, 1, 0.0, False, False, False)
-    made = ops.lstm(half[0], params, half[1:], None, *options)
+    actual = ops.lstm(half[0], params, half[1:], None, *options)
     wide = ops.lstm(
         half[0].astype(np.float32),
         [p.astype(np.float32) for p in params],
@@ -202,4 +202,4 @@ def test_half_precision_is_rounded_at_the_end() -> None:
         None,
         *options,
     )
-    np.testing.assert_array_equal(made.output, wide.output.astype(np.float16))
+    np.testing.assert_array_equal(actual.output, wide.output.astype(np.float16))

@@ -34,9 +34,9 @@ def outputs(operator: Operator, results: Any) -> dict[str, Any]:
 
 def shared_arguments(operator: Operator, call: samples.ExampleCall, other: Operator) -> dict[str, Any]:
     """The arguments of a call, for the parameters of another operator that are called like its own."""
-    given = {"psetype": 1}  # what the versions without it do
-    given.update(zip((plain(p.name) for p in operator.inputs), call.arguments))
-    return {p.python_name: given[plain(p.name)] for p in other.inputs if plain(p.name) in given}
+    arguments = {"psetype": 1}  # what the versions without it do
+    arguments.update(zip((plain(p.name) for p in operator.inputs), call.arguments))
+    return {p.python_name: arguments[plain(p.name)] for p in other.inputs if plain(p.name) in arguments}
 
 
 def varied(value: Any, random: np.random.Generator) -> Any:

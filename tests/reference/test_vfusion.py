@@ -82,6 +82,6 @@ def test_deformable_attention() -> None:
         ops.multi_scale_deformable_attn_function(value, shapes, starts, location, weight), wanted.detach().numpy(), 10
     )
     wanted.backward(tensor(grad))
-    made = ops.multi_scale_deformable_attention_grad(value, shapes, starts, location, weight, grad)
-    for result, leaf in zip(made, leaves):
+    actual = ops.multi_scale_deformable_attention_grad(value, shapes, starts, location, weight, grad)
+    for result, leaf in zip(actual, leaves):
         check(result, leaf.grad.numpy(), 100)

@@ -37,7 +37,7 @@ def test_weight_quant_batch_matmul_v1(rows: int, turned: bool) -> None:
     add, mul = numbers(10, dtype=np.float16), numbers(10, dtype=np.float16)
     bias = numbers(10)
     column = (slice(None), None) if turned else slice(None)
-    made = ops.weight_quant_batch_matmul(
+    actual = ops.weight_quant_batch_matmul(
         x, weight, np.eye(32, dtype=np.int8), offset, scale.astype(np.float32).view(np.uint32).astype(np.uint64),
         add[column], mul[column], bias, False, turned, 0.5, 3.0,
     )  # fmt: skip
@@ -49,17 +49,17 @@ def test_weight_quant_batch_matmul_v1(rows: int, turned: bool) -> None:
         right = (right.astype(np.float16).astype(float) * mul.astype(float)).astype(np.float16).astype(float)
         bias = bias.astype(np.float16)
     expected = x.astype(float) @ right + bias
-    np.testing.assert_allclose(made.astype(float), expected, rtol=2e-3, atol=2e-3 * np.abs(expected).max())
+    np.testing.assert_allclose(actual.astype(float), expected, rtol=2e-3, atol=2e-3 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (12,), (1, 12)])
 def test_weights_with_one_scale_or_scales_of_columns(shape: tuple[int, ...]) -> None:
     x, weight = numbers(4, 20, dtype=np.float16), RNG.integers(-128, 128, (20, 12)).astype(np.int8)
     scale = np.abs(numbers(*shape, dtype=np.float16))
-    made = ops.weight_quant_batch_matmul_v2(x, weight, scale, scale, None, None, None, 0)
+    actual = ops.weight_quant_batch_matmul_v2(x, weight, scale, scale, None, None, None, 0)
     values = scale.astype(float).reshape(-1)
     expected = x.astype(float) @ ((weight + values) * values)
-    np.testing.assert_allclose(made.astype(float), expected, rtol=2e-3, atol=2e-3 * np.abs(expected).max())
+    np.testing.assert_allclose(actual.astype(float), expected, rtol=2e-3, atol=2e-3 * np.abs(expected).max())
 
 
 def test_packed_weights() -> None:
@@ -80,11 +80,11 @@ def test_packed_floats() -> None:
     values = np.array([[0, -0.0, 0.5, 0.7, 1.4, 1.5, -1.9, 2, 3.5, -4, 5.9, 7, 8, 0.3, 6, -6]], np.float32)
     kept = [0, 0, 0.5, 0.5, 1, 1.5, -1.5, 2, 3, -4, 4, 6, 0, 0, 6, -6]
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
-        made = ops.convert_weight_to_int4_pack(values, out=np.empty((1, 16), ml_dtypes.float4_e2m1fn))
+        actual = ops.convert_weight_to_int4_pack(values, out=np.empty((1, 16), ml_dtypes.float4_e2m1fn))
         eight = ops.convert_weight_to_int4_pack(values, out=np.empty((1, 2), np.float32))
-    assert made.astype(np.float32).tolist() == [kept]
+    assert actual.astype(np.float32).tolist() == [kept]
     codes = (eight.view(np.uint32)[..., None] >> np.arange(0, 32, 4, dtype=np.uint32)) & 15
-    np.testing.assert_array_equal(codes.reshape(1, 16), made.view(np.uint8))
+    np.testing.assert_array_equal(codes.reshape(1, 16), actual.view(np.uint8))
 
 
 def test_a_weight_in_two_halves() -> None:
@@ -92,8 +92,8 @@ def test_a_weight_in_two_halves() -> None:
     high = weight.astype(ml_dtypes.bfloat16)
     low = ((weight - high.astype(np.float32)) * 256).astype(ml_dtypes.bfloat16)
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
-        made = ops.matmul_emu_split_weight(x, high, low, 1 / 256, 0)
-    np.testing.assert_allclose(made, x.astype(float) @ weight.astype(float), rtol=1e-4, atol=1e-4)
+        actual = ops.matmul_emu_split_weight(x, high, low, 1 / 256, 0)
+    np.testing.assert_allclose(actual, x.astype(float) @ weight.astype(float), rtol=1e-4, atol=1e-4)
 
 
 def two_of_four(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -122,9 +122,9 @@ def test_two_weights_of_four() -> None:
     bias = numbers(20, dtype=ml_dtypes.bfloat16)
     weight = aclnn.asarray(kept).to_format("FRACTAL_NZ")
     tensors = [aclnn.asarray(a) for a in (index.reshape(-1, 8), rows, columns, bias)]
-    made = ops.sparse4to2_quant_matmul_weight_nz(aclnn.asarray(x), weight, *tensors)
+    actual = ops.sparse4to2_quant_matmul_weight_nz(aclnn.asarray(x), weight, *tensors)
     expected = x.astype(float) @ dense.astype(float).T * columns * rows[:, None] + bias.astype(float)
-    np.testing.assert_allclose(made.numpy().astype(float), expected, rtol=8e-3, atol=1e-2)
+    np.testing.assert_allclose(actual.numpy().astype(float), expected, rtol=8e-3, atol=1e-2)
 
 
 @pytest.mark.parametrize("parts", [False, True])

@@ -190,8 +190,8 @@ def _feed(comm: Any, job: Job, window: Any, scheduled: bool) -> Any:
             ops.inplace_ffn_worker_scheduler(schedule, SESSIONS, 0)
             aclnn.synchronize()  # who writes by address is not known to the tensor
             assert notes.numpy()[0, :SESSIONS].tolist() == [layer] * SESSIONS
-        made = ops.ffn_worker_batching(schedule, 16, (SESSIONS, TOKENS, PLACES, HIDDEN), kind, int(not scheduled), 0)
-        y, groups, sessions, batches, tokens_, places, scales, total = (np.asarray(part) for part in made)
+        actual = ops.ffn_worker_batching(schedule, 16, (SESSIONS, TOKENS, PLACES, HIDDEN), kind, int(not scheduled), 0)
+        y, groups, sessions, batches, tokens_, places, scales, total = (np.asarray(part) for part in actual)
         count = int(total[0])
         seen.append((groups[: (groups[:, 1] > 0).sum()].tolist(), sessions[:count].tolist()))
         wide = y[:count].astype(np.float64)

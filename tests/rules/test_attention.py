@@ -245,8 +245,8 @@ def test_gradients_are_as_their_tensors() -> None:
 def test_fused_inference_rearranges() -> None:
     def fused(layout: str, query: Any, value: Any, **more: Any) -> Any:
         heads = {"numHeads": 4, "numKeyValueHeads": 2, "inputLayout": layout}
-        given = {"query": query, "key": [value], "value": [value], **heads, **more}
-        found = made("aclnnFusedInferAttentionScoreV3", **given)
+        arguments = {"query": query, "key": [value], "value": [value], **heads, **more}
+        found = made("aclnnFusedInferAttentionScoreV3", **arguments)
         return found["attentionOut"], found["softmaxLse"][0]
 
     assert fused("BNSD_BSND", half(2, 4, 6, 16), half(2, 2, 7, 16)) == (((2, 6, 4, 16), "FLOAT16"), None)
@@ -260,10 +260,10 @@ def test_fused_inference_rearranges() -> None:
 
 
 def test_outputs_that_are_not_requested_are_omitted() -> None:
-    given = {"query": half(2, 6, 4, 16), "key": half(2, 7, 1, 16), "weights": half(2, 6, 4), "sparseCount": 5}
+    arguments = {"query": half(2, 6, 4, 16), "key": half(2, 7, 1, 16), "weights": half(2, 6, 4), "sparseCount": 5}
     chosen = ((2, 6, 1, 5), "INT32")
-    infers("aclnnLightningIndexer", {"sparseIndicesOut": chosen, "sparseValuesOut": None}, **given)
-    infers("aclnnLightningIndexer", {"sparseValuesOut": ((2, 6, 1, 5), "FLOAT16")}, **given, returnValues=True)
+    infers("aclnnLightningIndexer", {"sparseIndicesOut": chosen, "sparseValuesOut": None}, **arguments)
+    infers("aclnnLightningIndexer", {"sparseValuesOut": ((2, 6, 1, 5), "FLOAT16")}, **arguments, returnValues=True)
     infers("aclnnAttentionUpdate", {"lseOut": None}, **{**UPDATE, "updateType": 0})
     found = {"query": half(2, 6, 4, 16), "key": half(2, 7, 1, 16), "sparseIndices": int32(2, 6, 1, 5)}
     infers("aclnnSparseFlashAttention", {"softmaxMax": None}, **found)

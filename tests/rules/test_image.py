@@ -81,6 +81,6 @@ def test_inference() -> None:
 
 
 def test_gradients_that_are_not_requested_are_omitted() -> None:
-    given = {"gradOutput": t([2, 3, 4, 5], format="NCHW"), "input": IMAGE, "grid": GRID["grid"]}
-    both = made("aclnnGridSampler2DBackward", **given, outputMask=(True, True))
+    arguments = {"gradOutput": t([2, 3, 4, 5], format="NCHW"), "input": IMAGE, "grid": GRID["grid"]}
+    both = made("aclnnGridSampler2DBackward", **arguments, outputMask=(True, True))
     assert both == {"inputGrad": ((2, 3, 8, 10), "FLOAT"), "gridGrad": ((2, 4, 5, 2), "FLOAT")}

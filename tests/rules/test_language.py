@@ -388,11 +388,13 @@ def test_patterns_bind_compare_and_tell() -> None:
 
 def test_patterns_with_leading_axes() -> None:
     word = shape_patterns((1, 2), x="* d", out="* d//numHeads", where="d % 4 == 0")
-    given = {"x": t([5, 2, 12]), "out": t([5, 2, 4])}
-    assert status(word, **given) == 0 and inferred(word, **given) == {"out": ((5, 2, 4), "FLOAT")}
-    assert message(word, **{**given, "x": t([12])}) == "x has shape (12,); it must be (*, d) with 1 to 2 leading axes"
+    arguments = {"x": t([5, 2, 12]), "out": t([5, 2, 4])}
+    assert status(word, **arguments) == 0 and inferred(word, **arguments) == {"out": ((5, 2, 4), "FLOAT")}
+    assert (
+        message(word, **{**arguments, "x": t([12])}) == "x has shape (12,); it must be (*, d) with 1 to 2 leading axes"
+    )
     text = "out has shape (5, 3, 4); it must be (*, d//numHeads), where * is (5, 2)"
-    assert message(word, **{**given, "out": t([5, 3, 4])}) == text
+    assert message(word, **{**arguments, "out": t([5, 3, 4])}) == text
     assert message(word) == "out has shape (2, 4); it must be (*, d//numHeads), where d//numHeads is 2"
     assert message(word, out=t([2, 2])) == "x has shape (2, 6); d (the last axis of x) is 6; it must be a multiple of 4"
 
@@ -555,13 +557,13 @@ def test_families_of_a_table_by_product() -> None:
 
 def test_the_sizes_of_a_product() -> None:
     words = (*matrix_product("x", "weight", "transposed", "numHeads"), infer_shape(out="(*batch, m, n)"))
-    given = {"x": t([3, 2, 6]), "weight": t([6, 4]), "numHeads": 0}
-    assert inferred(*words, **given)["out"][0] == (3, 2, 4)
+    arguments = {"x": t([3, 2, 6]), "weight": t([6, 4]), "numHeads": 0}
+    assert inferred(*words, **arguments)["out"][0] == (3, 2, 4)
     assert inferred(*words, x=t([6, 2]), weight=t([3, 4, 6]), transposed=True)["out"][0] == (3, 2, 4)
-    assert message(*words, **{**given, "weight": t([5, 4])}) == (
+    assert message(*words, **{**arguments, "weight": t([5, 4])}) == (
         "weight has shape (5, 4); the second last axis of weight is 5; it must be 6 (k)"
     )
-    assert message(*words, **{**given, "weight": t([2, 6, 4])}) == (
+    assert message(*words, **{**arguments, "weight": t([2, 6, 4])}) == (
         "x has shape (3, 2, 6); the shape of x without the last 2 axes is (3,); it must broadcast with (2,) "
         "(the shape of weight without the last 2 axes)"
     )
@@ -634,15 +636,15 @@ def test_presence_by_condition() -> None:
 
 def test_sizes_by_the_letters_of_a_layout() -> None:
     sizes = define(layout="known('BSH', 'BSH', 'BNSD')", q="by_letter(scaleOptional, layout, numHeads)")
-    given = {"scaleOptional": t([2, 5, 12])}
-    assert message(sizes, require("q.B == 2", "q.S == 5", "q.N == 3", "q.D == 4", "q.T == 0"), **given) == ""
-    wide = message(sizes, require("q.D <= 2"), **given)
+    arguments = {"scaleOptional": t([2, 5, 12])}
+    assert message(sizes, require("q.B == 2", "q.S == 5", "q.N == 3", "q.D == 4", "q.T == 0"), **arguments) == ""
+    wide = message(sizes, require("q.D <= 2"), **arguments)
     assert wide == "scale has shape (2, 5, 12); q.D is 4; it must be at most 2"
     flat = message(sizes, require("q.D <= 2"), scaleOptional=t([2, 12]))
     assert flat == "scale has shape (2, 12); in layout BSH its rank must be 3"
-    assert inferred(sizes, infer_shape(out="arranged('BNSD', q, 7)"), **given) == {"out": ((2, 3, 5, 7), "FLOAT16")}
+    assert inferred(sizes, infer_shape(out="arranged('BNSD', q, 7)"), **arguments) == {"out": ((2, 3, 5, 7), "FLOAT16")}
     with pytest.raises(RuleViolation, match="has no axis T of layout TND"):
-        inferred(sizes, infer_shape(out="arranged('TND', q, 7)"), **given)
+        inferred(sizes, infer_shape(out="arranged('TND', q, 7)"), **arguments)
     with pytest.raises(RuleViolation, match="num_heads is 3; it must be 1 or 2"):
         inferred(infer_shape(out="(known(numHeads, 1, 2),)"))
 

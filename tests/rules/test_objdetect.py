@@ -62,14 +62,14 @@ def test_inference() -> None:
 
 
 def test_chosen_boxes_are_allocated_for_the_most() -> None:
-    given = {"boxes": t([2, 6, 4]), "scores": t([2, 3, 6]), "maxOutputBoxesPerClass": (4,)}
+    arguments = {"boxes": t([2, 6, 4]), "scores": t([2, 3, 6]), "maxOutputBoxesPerClass": (4,)}
     limits = {"iouThreshold": (0.5,), "scoreThreshold": (0.1,)}
-    found = made("aclnnNonMaxSuppression", OLD_310P, **given, **limits)
+    found = made("aclnnNonMaxSuppression", OLD_310P, **arguments, **limits)
     assert found == {"selectedIndices": ((2 * 3 * 4, 3), "INT32")}
 
 
 def test_chips() -> None:
     boxes, pairs = t([4, 1024]), t([1, 1024])
-    given = {"bBoxes": boxes, "gtBoxes": boxes, "mode": "iou", "overlap": pairs, "atanSub": pairs}
-    assert status("aclnnCIoU", *by_name("aclnnCIoU", **given), soc=NEW_950) == OK
-    assert status("aclnnCIoU", *by_name("aclnnCIoU", **given), soc=A2) == RUNTIME
+    arguments = {"bBoxes": boxes, "gtBoxes": boxes, "mode": "iou", "overlap": pairs, "atanSub": pairs}
+    assert status("aclnnCIoU", *by_name("aclnnCIoU", **arguments), soc=NEW_950) == OK
+    assert status("aclnnCIoU", *by_name("aclnnCIoU", **arguments), soc=A2) == RUNTIME

@@ -125,9 +125,9 @@ def test_inference() -> None:
 
 
 def test_streams_before_a_layer() -> None:
-    given = {"x": half(3, 4, 16), "phi": t([24, 64]), "alpha": t([3]), "bias": t([24])}
-    found = made("aclnnMhcPre", **given)
+    arguments = {"x": half(3, 4, 16), "phi": t([24, 64]), "alpha": t([3]), "bias": t([24])}
+    found = made("aclnnMhcPre", **arguments)
     assert (found["hIn"], found["hPost"]) == (((3, 16), "FLOAT16"), ((3, 4), "FLOAT"))
     assert found["hRes"] == ((3, 4, 4), "FLOAT")
-    unmixed = {**given, "phi": t([8, 64]), "alpha": t([2]), "bias": t([8])}
+    unmixed = {**arguments, "phi": t([8, 64]), "alpha": t([2]), "bias": t([8])}
     assert made("aclnnMhcPre", **unmixed)["hRes"][0] is None

@@ -45,8 +45,8 @@ def alone() -> Communicator:
 
 
 def matmul_all_reduce(comm: Communicator, a: aclnn.Tensor, b: aclnn.Tensor) -> aclnn.Tensor:
-    made: aclnn.Tensor = ops.matmul_all_reduce(a, b, None, comm.name, "sum", 0, 1)
-    return made
+    actual: aclnn.Tensor = ops.matmul_all_reduce(a, b, None, comm.name, "sum", 0, 1)
+    return actual
 
 
 # ------------------------------------------------------------------------------------------------- the default stream

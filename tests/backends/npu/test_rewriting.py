@@ -88,11 +88,11 @@ def test_packed_weights_can_be_given_again(npu: NpuBackend) -> None:
     scale, offset = aclnn.asarray(np.ones((2, 32), np.float16)), aclnn.asarray(np.zeros((2, 32), np.float16))
     groups = aclnn.asarray(np.array([4, 8], np.int64))
     for _ in range(2):
-        made = ops.grouped_matmul_v4(
+        actual = ops.grouped_matmul_v4(
             [x], [weight], antiquant_scale=[scale], antiquant_offset=[offset],
             group_list=groups, split_item=3, group_type=0, group_list_type=0, act_type=0,
         )  # fmt: skip
-        np.testing.assert_array_equal(made[0][0].numpy(), np.full((8, 32), 16, np.float16))
+        np.testing.assert_array_equal(actual[0][0].numpy(), np.full((8, 32), 16, np.float16))
     assert weight.shape == (2, 16, 4) and weight.dtype == np.int32
 
 
