@@ -49,17 +49,17 @@ static int place(emu_device *device, void *address, uint64_t size, int fd, uint6
 }
 
 int emu_alias_map(emu_device *device, void *address, uint64_t size, int fd, uint64_t offset) {
-    alias *made = malloc(sizeof *made);
-    if (made == NULL) abort();
+    alias *added = malloc(sizeof *added);
+    if (added == NULL) abort();
     int status = place(device, address, size, fd, offset);
     if (status != 0) {
         (void)emu_memory_place(device, address, size, -1, 0);
-        free(made);
+        free(added);
         return status;
     }
     pthread_mutex_lock(&lock);
-    *made = (alias){aliases, device, address, size};
-    aliases = made;
+    *added = (alias){aliases, device, address, size};
+    aliases = added;
     pthread_mutex_unlock(&lock);
     return 0;
 }

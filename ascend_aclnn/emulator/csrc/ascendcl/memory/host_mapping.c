@@ -70,8 +70,8 @@ static void end_mapping(mapping *which) {
 int emu_host_map(emu_device *device, void *host, uint64_t size, void **address) {
     *address = host;
     if ((uintptr_t)host % emu_page_size() != 0 || size % emu_page_size() != 0 || !is_private(host, size)) return 0;
-    mapping *made = malloc(sizeof *made);
-    if (made == NULL) abort();
+    mapping *added = malloc(sizeof *added);
+    if (added == NULL) abort();
     int low = memfd_create("ascend-host-memory", MFD_CLOEXEC), fd = low < 0 ? -1 : emu_move_up(low);
     void *place = NULL;
     int status = fd >= 0 && ftruncate(fd, (off_t)size) == 0
@@ -84,13 +84,13 @@ int emu_host_map(emu_device *device, void *host, uint64_t size, void **address) 
     if (fd >= 0) close(fd);
     if (status != 0) {
         if (place != NULL) emu_memory_release_foreign(device, place);
-        free(made);
+        free(added);
         return status;
     }
     *address = place;
     pthread_mutex_lock(&lock);
-    *made = (mapping){mappings, device, host, place, size};
-    mappings = made;
+    *added = (mapping){mappings, device, host, place, size};
+    mappings = added;
     pthread_mutex_unlock(&lock);
     return 0;
 }

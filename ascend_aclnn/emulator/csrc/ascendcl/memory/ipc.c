@@ -63,10 +63,10 @@ static void add(entry *which) {
 }
 
 static entry *new_entry(emu_device *device) {
-    entry *made = calloc(1, sizeof *made);
-    if (made == NULL) abort();
-    made->device = device;
-    return made;
+    entry *item = calloc(1, sizeof *item);
+    if (item == NULL) abort();
+    item->device = device;
+    return item;
 }
 
 API aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags) {
@@ -82,17 +82,17 @@ API aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_
     if (status == 0 && !emu_memory_own(device, devPtr))
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not memory of aclrtMalloc, which alone can be exported", devPtr);
     if (status != 0) return status;
-    entry *made = new_entry(device);
-    made->address = devPtr;
-    made->size = size;
+    entry *exported = new_entry(device);
+    exported->address = devPtr;
+    exported->size = size;
     status = emu_shared_new(SHARED_MEMORY, (flags & ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) != 0, device->memory_fd,
-                            emu_memory_offset(device, devPtr), size, &made->shared);
+                            emu_memory_offset(device, devPtr), size, &exported->shared);
     if (status != 0) {
-        free(made);
+        free(exported);
         return status;
     }
-    snprintf(key, len, KEY, emu_shared_name(made->shared));
-    add(made);
+    snprintf(key, len, KEY, emu_shared_name(exported->shared));
+    add(exported);
     exported++;
     return 0;
 }
@@ -113,33 +113,33 @@ API aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num) 
 
 /* Maps what another process has exported. */
 static int import(emu_device *device, uint64_t name, entry **result) {
-    entry *made = new_entry(device);
-    int status = emu_shared_open(name, SHARED_MEMORY, &made->shared);
+    entry *item = new_entry(device);
+    int status = emu_shared_open(name, SHARED_MEMORY, &item->shared);
     if (status != 0) {
-        free(made);
+        free(item);
         return status;
     }
     uint64_t offset = 0;
-    int fd = emu_shared_file(made->shared, &offset);
-    uint64_t lead = offset % emu_page_size(), size = emu_shared_size(made->shared);
+    int fd = emu_shared_file(item->shared, &offset);
+    uint64_t lead = offset % emu_page_size(), size = emu_shared_size(item->shared);
     void *address = NULL;
     status = fd < 0 ? ACL_ERROR_RT_PARAM_INVALID : emu_memory_reserve_foreign(device, size, lead, false, &address);
     if (status == 0) {
-        made->address = address;
-        made->size = emu_whole_pages(lead + size);
-        status = emu_alias_map(device, address, made->size, fd, offset - lead);
-        if (status != 0) emu_memory_release_foreign(device, made->address + lead);
+        item->address = address;
+        item->size = emu_whole_pages(lead + size);
+        status = emu_alias_map(device, address, item->size, fd, offset - lead);
+        if (status != 0) emu_memory_release_foreign(device, item->address + lead);
     }
     if (fd >= 0) close(fd);
     if (status != 0) {
-        emu_shared_release(made->shared);
-        free(made);
+        emu_shared_release(item->shared);
+        free(item);
         return status;
     }
-    made->address += lead;
-    made->imported = true;
-    made->count = 1;
-    *result = made;
+    item->address += lead;
+    item->imported = true;
+    item->count = 1;
+    *result = item;
     return 0;
 }
 
