@@ -71,6 +71,7 @@ class Rule:
         self.aliases = {name: others.split() for name, others in aliases.items()}
         self._positions: dict[Operator, dict[str, int]] = {}
         self._needed: dict[tuple[Operator, bool], list[tuple[int, str]]] = {}
+        self._refusals: dict[Operator, dict[str, Refusal]] = {}
         self._known_as: dict[str, list[str]] = {}
         # An alias is None in a version that has none of its parameters.
         nothing: list[Any] = [(None, expression("None"))]
@@ -153,10 +154,12 @@ class Rule:
 
     def accepts_null(self, operator: Operator, parameter: Parameter) -> bool:
         """Whether a null pointer is accepted in some calls at least: not refused outright, nor on each product."""
+        if not self.may_be_null(parameter):
+            return False
         start = f"{operator.name}/{parameter.name}/null"
         refusing = [name[len(start) :] for name in self.refusals(operator) if name.startswith(start)]
         products = {product for place in refusing if place.startswith("/on-") for product in place[4:].split("-")}
-        return self.may_be_null(parameter) and "" not in refusing and not products.issuperset(operator.products or "?")
+        return "" not in refusing and not products.issuperset(operator.products or "?")
 
     def _left_out(self, call: Call) -> set[str]:
         """The outputs that are not computed in this call (see ``conditional_outputs``)."""
@@ -202,11 +205,13 @@ class Rule:
             return None
         return _output_specs(shapes, self._output_dtype(call, parameter))
 
-    def refusals(self, operator: Operator) -> dict[str, Refusal]:
+    def refusals(self, operator: Operator) -> Mapping[str, Refusal]:
         """The reasons for which an operator's phase one refuses a call, by identifier."""
-        refusals: dict[str, Refusal] = {}
-        for identifier, refusal in self.listed_refusals(operator):
-            refusals.setdefault(identifier, refusal)
+        refusals = self._refusals.get(operator)
+        if refusals is None:
+            refusals = self._refusals[operator] = {}
+            for identifier, refusal in self.listed_refusals(operator):
+                refusals.setdefault(identifier, refusal)
         return refusals
 
     def listed_refusals(self, operator: Operator) -> Iterator[tuple[str, Refusal]]:
