@@ -26,11 +26,12 @@ OPERATOR = b"PROT"
 TENSOR = b"TENS"
 SITE = b"SITE"
 LAUNCH = b"OPER"
+RETURN = b"RETN"
 CALL = b"CALL"
 NOTE = b"NOTE"
 DATA = b"DATA"
 END = b"DONE"
-TYPES = frozenset((HEAD, OPERATOR, TENSOR, SITE, LAUNCH, CALL, NOTE, DATA, END))
+TYPES = frozenset((HEAD, OPERATOR, TENSOR, SITE, LAUNCH, RETURN, CALL, NOTE, DATA, END))
 
 DATA_HEADER = struct.Struct("<16sIIQ")  # BLAKE2b-128 of the bytes, codec, reserved, number of bytes
 RAW, ZLIB = 0, 1  # codecs

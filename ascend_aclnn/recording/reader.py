@@ -49,8 +49,10 @@ class Recording:
         self._tables = records.Tables()
         self._starts, self._lengths, self._kinds = array("Q"), array("Q"), bytearray()
         self._launches = array("Q")  # positions in the lists above
+        self._returns: dict[int, Chunk] = {}  # what phase two returned, by the launch's index
         self._data: dict[str, Chunk] = {}
         self._has_header = False
+        self._current = Chunk(b"", 0, 0)  # the one that is being read
         try:
             self.refresh()
         except BaseException:
@@ -87,6 +89,7 @@ class Recording:
                 self._starts.append(chunk.start)
                 self._lengths.append(chunk.length)
             else:
+                self._current = chunk
                 self._parse(chunk, payload, self._table)
         return len(self._kinds) - before
 
@@ -136,12 +139,11 @@ class Recording:
         return self._parse(chunk, self._file.payload(chunk), self._read_event)
 
     def _launch(self, number: int) -> Launch:
-        found = self._event(self._launches[number])
+        position = self._launches[number]
+        found = self._event(position)
         assert isinstance(found, Launch)
         if found.index != number:
-            raise self._file.error(
-                self._starts[self._launches[number]], f"launch {number} says that it is number {found.index}"
-            )
+            raise self._file.error(self._starts[position], f"launch {number} says that it is number {found.index}")
         return found
 
     def _parse(self, chunk: Chunk, payload: bytes, use: Callable[[bytes, Any], T]) -> T:
@@ -152,7 +154,11 @@ class Recording:
 
     def _read_event(self, kind: bytes, record: Any) -> Event:
         if kind == chunks.LAUNCH:
-            return self._tables.launch(record)
+            launch = self._tables.launch(record)
+            chunk = self._returns.get(launch.index)
+            if chunk is None:
+                return launch
+            return self._tables.returned(launch, chunks.from_json(self._file.payload(chunk)))
         if kind == chunks.CALL:
             return records.call(record)
         return Note(records.Fields(record).string("text"))
@@ -165,6 +171,11 @@ class Recording:
             tables.add(tables.operators, record, records.prototype(record))
         elif kind == chunks.SITE:
             tables.add(tables.sites, record, tables.site(record))
+        elif kind == chunks.RETURN:
+            index = records.Fields(record).integer("index", low=0)
+            if index >= len(self._launches) or index in self._returns:
+                raise ValueError(f"index is {index}; there is no launch of that number, or it has returned before")
+            self._returns[index] = self._current
         elif kind == chunks.END:
             self.ended = records.end(record)
         elif self._has_header:

@@ -126,12 +126,16 @@ class Frame(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """An operator that was launched, or whose phase one was refused."""
+    """An operator that was launched, or whose phase one was refused.
+
+    It is in the file before phase two is called. What phase two returned follows: a program that crashed in it leaves a launch
+    whose second status is None.
+    """
 
     index: int  # counts the launches of the recording from 0
     operator: Prototype
     values: tuple[Value, ...]  # in C order, without workspaceSize and executor
-    statuses: tuple[int, Optional[int]]  # of both phases; None where phase two was not called
+    statuses: tuple[int, Optional[int]]  # of both phases; None where phase two was not called, or never returned
     workspace: tuple[int, int]  # bytes, address
     repeatable: bool
     stream: int  # the handle
@@ -350,26 +354,42 @@ class Tables:
             raise ValueError(
                 f"{operator.name} has {len(operator.parameters)} parameters; {len(values)} values are here"
             )
-        statuses = fields.items("status")
-        if len(statuses) != 2:
-            raise ValueError(f"status has {len(statuses)} items; it must have 2")
-        two = None if statuses[1] is None else integer("status", statuses[1])
-        workspace, threads, times = (fields.integers(*of) for of in (("workspace", 2), ("threads", 2), ("times", 4)))
+        workspace, threads, times = (fields.integers(*of) for of in (("workspace", 2), ("threads", 2), ("times", 2)))
         site = fields.integer("site", -1, low=-1)
         return Launch(
             fields.integer("index", low=0),
             operator,
             values,
-            (integer("status", statuses[0]), two),
+            (fields.integer("status"), None),
             (workspace[0], workspace[1]),
             fields.boolean("repeatable", False),
             fields.integer("stream", 0),
             fields.integer("device", 0),
             (threads[0], threads[1]),
-            (times[0], times[1], times[2], times[3]),
+            (times[0], times[1], 0, 0),
             () if site < 0 else _at("site", self.sites, site),
             fields.string("error", ""),
             fields.string("left_out", ""),
+        )
+
+    @staticmethod
+    def returned(launch: Launch, record: Any) -> Launch:
+        """The launch with what its phase two returned."""
+        fields = Fields(record)
+        times = fields.integers("times", 2)
+        after = fields.items("after", [])
+        values = launch.values
+        if after:
+            if len(after) != len(values):
+                raise ValueError(f"after has {len(after)} items; {launch.operator.name} has {len(values)} parameters")
+            values = tuple(_with_after(value, keys) for value, keys in zip(values, after))
+        return dataclasses.replace(
+            launch,
+            values=values,
+            statuses=(launch.statuses[0], fields.integer("status")),
+            times=(*launch.times[:2], times[0], times[1]),
+            error=fields.string("error", launch.error),
+            left_out=fields.string("left_out", launch.left_out),
         )
 
     def value(self, record: Any) -> Value:
@@ -386,9 +406,9 @@ class Tables:
         return Value(kind, _KINDS[kind](self, fields))
 
     def _tensor(self, fields: Fields) -> TensorValue:
-        before, after = (key_of_data(n, fields.take(n)) if n in fields else None for n in ("before", "after"))
+        before = key_of_data("before", fields.take("before")) if "before" in fields else None
         description = _at("tensor", self.tensors, fields.integer("tensor", low=0))
-        return TensorValue(description, fields.integer("address", 0), before, after)
+        return TensorValue(description, fields.integer("address", 0), before)
 
     def _tensors(self, fields: Fields) -> tuple[Optional[TensorValue], ...]:
         return tuple(None if item is None else self._tensor(Fields(item)) for item in fields.items("tensors"))
@@ -436,6 +456,26 @@ _KINDS: Mapping[str, Callable[[Tables, Fields], Any]] = {
     "number": Tables._number,
     "unknown": Tables._unknown,
 }
+
+
+def _with_after(value: Value, keys: Any) -> Value:
+    """The value of a parameter with the keys of its data after the launch: null, a key, or a list of these."""
+    if keys is None:
+        return value
+    if value.kind == "tensor":
+        return Value("tensor", value.content._replace(after=key_of_data("after", keys)))
+    listed = items("after", keys)
+    if value.kind != "tensors" or len(listed) != len(value.content):
+        raise ValueError(f"after has {len(listed)} keys for a value of the kind {value.kind!r}")
+    pairs = zip(value.content, listed)
+    return Value(
+        "tensors",
+        tuple(
+            tensor if tensor is None or key is None else tensor._replace(after=key_of_data("after", key))
+            for tensor, key in pairs
+        ),
+    )
+
 
 _NOT_JSON = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 

@@ -98,21 +98,26 @@ class Writer:
             "index": self._launches,
             "op": self._operator(operator),
             "args": [self._value(value) for value in values],
-            "status": list(statuses),
+            "status": statuses[0],
             "workspace": list(workspace),
             "repeatable": repeatable,
             "stream": stream,
             "device": device,
             "threads": list(threads),
-            "times": list(times),
+            "times": list(times[:2]),
         }
         if site:
             record["site"] = self._site(site)
-        if error:
-            record["error"] = error
-        if left_out:
-            record["left_out"] = left_out
+        texts = {name: text for name, text in (("error", error), ("left_out", left_out)) if text}
+        if statuses[1] is None:
+            record.update(texts)
         self._write(chunks.LAUNCH, record)
+        if statuses[1] is not None:
+            returned = {"index": self._launches, "status": statuses[1], "times": list(times[2:]), **texts}
+            after = [_after(value) for value in values]
+            if any(after):
+                returned["after"] = after
+            self._write(chunks.RETURN, returned)
         self._launches += 1
         return self._launches - 1
 
@@ -194,13 +199,21 @@ class Writer:
         record: dict[str, Any] = {"tensor": number, "address": tensor.address}
         if tensor.before is not None:
             record["before"] = tensor.before
-        if tensor.after is not None:
-            record["after"] = tensor.after
         return record
 
     @staticmethod
     def _scalar(scalar: ScalarValue) -> dict[str, Any]:
         return {"scalar": scalar.dtype, "bytes": scalar.data.hex()}
+
+
+def _after(value: Value) -> Any:
+    """The keys of the data of a value after the launch, as ``records`` reads them."""
+    if value.kind == "tensor":
+        return value.content.after
+    if value.kind == "tensors":
+        keys = [None if member is None else member.after for member in value.content]
+        return keys if any(keys) else None
+    return None
 
 
 __all__ = ["Writer"]

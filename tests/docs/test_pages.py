@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recordings import record_an_addition
 
 import ascend_aclnn as aclnn
 from ascend_aclnn.backends.interface import Backend
@@ -127,6 +128,15 @@ def test_the_page_on_arrays_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert scope["tensors"]["scale"].tolist() == [1, 2.5]
 
 
+def test_the_page_on_recordings_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record_an_addition(tmp_path / "run.aclnn")
+    exec(python_blocks(ROOT / "docs" / "recording.md")[0], {})
+    assert "0 aclnnAdd (0, 0)" in capsys.readouterr().out
+
+
 def test_the_page_on_ranks_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the only rank; tests/collectives runs more."""
     for variable, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"), ("ASCEND_ACLNN_PORT", "0")):
@@ -149,7 +159,14 @@ ELSEWHERE = {
     "docs/hardware.md": (1, "torch tensors of a device: tests/emulator/clients"),
     "docs/testing.md": (2, "a user's tests: samples/testing_project, tests/testing/test_plugin.py"),
 }
-RUN = {"README.md": 3, "docs/arrays.md": 2, "docs/distributed.md": 1, "docs/streams.md": 3, "docs/testing.md": 1}
+RUN = {
+    "README.md": 3,
+    "docs/arrays.md": 2,
+    "docs/distributed.md": 1,
+    "docs/recording.md": 1,
+    "docs/streams.md": 3,
+    "docs/testing.md": 1,
+}
 
 
 def test_every_block_of_python_is_run_somewhere() -> None:

@@ -15,13 +15,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from recordings import ADD, HEADER, description, record_an_addition
 
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.recording import (
     Call,
     Frame,
-    Header,
     Launch,
     Note,
     Prototype,
@@ -35,33 +34,6 @@ from ascend_aclnn.recording import (
     chunks,
     elements,
 )
-
-ADD = Prototype("aclnnAdd", ("self", "other", "alpha", "out"), ("in", "in", "in", "out"))
-HEADER = Header(
-    "0.1", "8.1.RC1", "Ascend910B1", True, ("python", "a.py"), {"RANK": "0"}, 7, "host", "2026", "ns", "all", 0
-)
-
-
-def description(shape: tuple[int, ...], dtype: DataType = DataType.FLOAT, **more: Any) -> TensorDescription:
-    return TensorDescription.of(TensorSpec.of(shape, dtype, **more))
-
-
-def record_an_addition(path: Path, launches: int = 1) -> np.ndarray[Any, Any]:
-    x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    shape = description((2, 3))
-    with Writer(path, HEADER) as writer:
-        for _ in range(launches):
-            key, out = writer.tensor(x, shape), writer.tensor(x + x, shape)
-            values = [
-                Value("tensor", TensorValue(shape, 1 << 40, before=key)),
-                Value("tensor", TensorValue(shape, 1 << 41, before=key)),
-                Value("scalar", ScalarValue(int(DataType.FLOAT), np.float32(1).tobytes())),
-                Value("tensor", TensorValue(shape, (1 << 64) - 64, after=out)),
-            ]
-            writer.launch(ADD, values, site=(Frame("a.py", 3, "main"),), times=(1, 2, 3, 4), threads=(5, 6))
-        writer.call(Call("aclrtMalloc", {"size": 64, "devPtr": 1 << 40}, 0, 0, 5, (1, 2), {}, ""))
-        writer.note("one of two")
-    return x
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -179,7 +151,8 @@ def test_a_file_that_is_cut_off_anywhere_opens_up_to_there(tmp_path: Path) -> No
         with Recording(tmp_path / "b") as recording:
             counts.add(len(recording.launches))
             for launch in recording.launches[-1:]:
-                recording.array(launch.named["out"].content, "after")
+                when = "before" if launch.statuses[1] is None else "after"
+                recording.array(launch.named["self" if when == "before" else "out"].content, when)
     assert counts == {0, 1, 2}
 
 
@@ -222,15 +195,7 @@ def written(path: Path, *parts: tuple[bytes, Any], header: Any = None) -> Path:
 
 
 X = {"id": 0, "name": "aclnnX", "parameters": ["x"], "directions": ["in"]}
-PLAIN = {
-    "index": 0,
-    "op": 0,
-    "args": [None],
-    "status": [0, 0],
-    "workspace": [0, 0],
-    "threads": [0, 0],
-    "times": [0] * 4,
-}
+PLAIN = {"index": 0, "op": 0, "args": [None], "status": 0, "workspace": [0, 0], "threads": [0, 0], "times": [0, 0]}
 T = {"id": 0, "dtype": 0, "format": 2, "shape": [2], "strides": [1], "offset": 0, "storage_shape": [2]}
 
 
@@ -256,8 +221,8 @@ def data_chunk(raw: bytes, size: int, codec: int = chunks.ZLIB, digest: bytes = 
         ({"args": [{"booleans": [0]}]}, "true or false"),
         ({"args": ["text"]}, "a str where an object must be"),
         ({"args": [2**70]}, "a value is"),
-        ({"status": [0]}, "status has 1 items"),
-        ({"times": [0]}, "times has 1 items; it must have 4"),
+        ({"status": [0]}, "status is"),
+        ({"times": [0]}, "times has 1 items; it must have 2"),
         ({"site": 0}, "site is 0; 0 have been described so far"),
         ({"error": 1}, "must be a string"),
     ],
@@ -266,6 +231,36 @@ def test_a_launch_that_does_not_fit_is_refused(tmp_path: Path, change: dict[str,
     path = written(tmp_path / "a", (chunks.OPERATOR, X), (chunks.LAUNCH, {**PLAIN, **change}))
     with Recording(path) as recording, pytest.raises(RecordingError, match=words):
         recording.launches[0]
+
+
+R = {"index": 0, "status": 0, "times": [0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"index": 1}, "there is no launch of that number"),
+        ({"status": None}, "no field 'status'|status is None"),
+        ({"after": [None, None]}, "after has 2 items; aclnnX has 1 parameters"),
+        ({"after": ["0" * 32]}, "must be a list"),
+        ({"after": [["0" * 32]]}, "1 keys for a value of the kind 'null'"),
+    ],
+)
+def test_a_return_that_does_not_fit_is_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    parts = ((chunks.OPERATOR, X), (chunks.LAUNCH, PLAIN), (chunks.RETURN, {**R, **change}))
+    with pytest.raises(RecordingError, match=words), Recording(written(tmp_path / "a", *parts)) as recording:
+        recording.launches[0]
+
+
+def test_a_launch_returns_once(tmp_path: Path) -> None:
+    parts = ((chunks.OPERATOR, X), (chunks.LAUNCH, PLAIN), (chunks.RETURN, R), (chunks.RETURN, R))
+    with pytest.raises(RecordingError, match="returned before"):
+        Recording(written(tmp_path / "a", *parts))
+
+
+def test_a_launch_that_never_returned_has_no_second_status(tmp_path: Path) -> None:
+    with Recording(written(tmp_path / "a", (chunks.OPERATOR, X), (chunks.LAUNCH, PLAIN))) as recording:
+        assert recording.launches[0].statuses == (0, None)
 
 
 @pytest.mark.parametrize(
