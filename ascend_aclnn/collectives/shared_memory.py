@@ -369,6 +369,7 @@ class HostGroup(Group):
         try:
             self._peers[peer, channel].sendall(_LENGTH.pack(len(message)) + message)
         except OSError:
+            self.check()  # another thread may have closed the communicator
             raise self.fail(self._last_words(peer, channel) or f"rank {peer} is lost") from None
 
     def _last_words(self, peer: int, channel: int) -> Optional[str]:
@@ -475,6 +476,7 @@ class HostGroup(Group):
         return segment.view(offset, nbytes).view(dtype)
 
     def publish(self, array: Array) -> Location:
+        self.check()
         if array.nbytes <= KEPT_BYTES:
             # Others may still read the other half. A rank that takes part in the next exchange has read this one.
             self._kept_half ^= KEPT_BYTES
@@ -491,6 +493,7 @@ class HostGroup(Group):
 
     def place(self, array: Array) -> Location:
         """Batches of other threads may be under way with other ranks, so each takes memory after the last one's."""
+        self.check()
         with self.lock_of_points:
             start = self.points_used
             memory = self.local_segments[POINTS].reserve(start + array.nbytes)
@@ -505,6 +508,7 @@ class HostGroup(Group):
         return self._view(peer, place, dtype, 0, count)
 
     def room(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        self.check()
         return self._segments[self.rank, DEVICE].reserve(nbytes)[:nbytes]
 
     def check_rank(self, rank: int) -> None:
@@ -513,6 +517,7 @@ class HostGroup(Group):
             raise self.fail(f"rank {rank} is lost")
 
     def memory(self, rank: int, place: Location, nbytes: int) -> npt.NDArray[np.uint8]:
+        self.check()
         return self._view(rank, place, np.dtype(np.uint8), 0, nbytes)
 
     @contextlib.contextmanager
@@ -528,15 +533,18 @@ class HostGroup(Group):
                     self.points_used = 0
 
     def _disconnect(self) -> None:
-        for connection in self._peers.values():
+        for connection in self._peers.copy().values():
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for a message
-            connection.close()
 
     def _release(self) -> None:
-        self._disconnect()
-        for segment in self._segments.values():
-            segment.close()
-        self._segments.clear()
-        for segment in self.local_segments:
-            segment.close()
+        self._disconnect()  # what other threads do here ends with an error
+        # A descriptor that is closed while another thread uses it may be another file's by then.
+        with contextlib.ExitStack() as locks:
+            for lock in (self.lock, *self.peer_locks):
+                locks.enter_context(lock)
+            for connection in self._peers.values():
+                connection.close()
+            for segment in (*self._segments.values(), *self.local_segments):
+                segment.close()
+            self._segments.clear()

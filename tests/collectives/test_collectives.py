@@ -242,6 +242,71 @@ def test_sender_and_receiver_hear_the_same_when_sizes_differ(mutual: bool, trans
     assert [str(error) for error in errors] == [text, text]
 
 
+def _closed_under_way(collectives: Collectives, moment: str) -> list[str]:
+    """The errors of rank 0, which another thread of it closes; of rank 1, whose peer has closed."""
+    group, count = collectives.group, 100_000  # more than KEPT_BYTES
+    x, closers = np.ones(count, np.float32), [threading.Thread(target=collectives.group.close)]
+    errors = []
+
+    def close_now() -> None:
+        closers[0].start()
+        while group.failure is None:
+            time.sleep(1e-3)
+
+    original = getattr(group, moment)
+
+    def closing(*arguments: Any) -> Any:
+        if not closers[0].ident:
+            close_now()
+        return original(*arguments)
+
+    if group.rank == 0:
+        setattr(group, moment, closing)
+    for _ in range(2):
+        try:
+            collectives.all_reduce(Buffer(x), np.empty_like(x), DataType.FLOAT)
+        except CommunicationError as error:
+            errors.append(str(error))
+    if group.rank == 0:
+        closers[0].join(20)
+        assert not closers[0].is_alive()
+    return errors
+
+
+@each_transport
+@pytest.mark.parametrize("moment", ["publish", "exchange", "fetch", "results"])
+def test_a_communicator_is_closed_while_its_collective_runs(moment: str, transport: str) -> None:
+    this_side, other = on_ranks(2, _closed_under_way, moment, transport=transport)
+    assert this_side == ["the communicator is closed"] * 2
+    assert other == ["rank 0 is lost"] * 2
+
+
+def _waits_while_it_is_closed(collectives: Collectives) -> str:
+    """Rank 0's batch waits for rank 1, which sends nothing, when another thread closes the communicator."""
+    group, target = collectives.group, np.empty(1, np.float32)
+    if group.rank == 1:
+        with contextlib.suppress(CommunicationError):
+            group.receive(0, 0, time.monotonic() + 20)  # until rank 0 is gone
+        return ""
+
+    def close() -> None:
+        while not group.peer_locks[1].locked():
+            time.sleep(1e-3)
+        time.sleep(0.05)  # in most runs it waits by then
+        group.close()
+
+    threading.Thread(target=close).start()
+    with pytest.raises(CommunicationError) as error:
+        collectives.send_receive([], [(1, target)])
+    return str(error.value)
+
+
+def test_a_communicator_is_closed_while_it_waits_for_a_message() -> None:
+    start = time.monotonic()
+    assert on_ranks(2, _waits_while_it_is_closed)[0] == "the communicator is closed"
+    assert time.monotonic() - start < 15  # of 20 that it waits for a message
+
+
 def _die(collectives: Collectives) -> None:
     collectives.barrier()
     if collectives.group.rank == 1:

@@ -155,7 +155,7 @@ class Communicators:
             self._secrets.pop(request.name, None)
             members = self._members.pop(request.name)
             groups.leave(self._ranks.pop(request.name))
-            members.group.close()
+        members.group.close()  # a collective that is under way ends first, with an error
         return b""
 
     def _state(self, request: _Request) -> bytes:
