@@ -33,7 +33,7 @@ from attacks.scenario import SHARED, Scenario, load, patience, wait_for
 
 MARK = "ASCEND_ACLNN_ATTACK_TURN"
 SHARED_MEMORY = Path("/dev/shm")
-START = 30.0  # seconds a turn may take beyond its time: to import, to end its last round
+START = 60.0  # seconds a turn may take beyond its time: to import, to end its last round
 
 
 class Turn(NamedTuple):

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from emulator_client import Cann, Tensor, client, environment
+from emulator_client import D2D, D2H, H2D, Cann, Property, Tensor, client, environment
+from emulator_client import Location as DeviceLocation
 
 from ascend_aclnn.emulator.protocol import Ring
 
@@ -45,6 +46,18 @@ def alive(pid: int) -> bool:
     return state(pid) not in ("Z", "X")
 
 
+def kill(pid: int) -> None:
+    """Until it has no thread and no socket any more; it is a zombie when the first thread has ended."""
+
+    def has_threads() -> bool:
+        with contextlib.suppress(OSError):
+            return len(os.listdir(f"/proc/{pid}/task")) > 1 or alive(pid)
+        return False
+
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not has_threads(), "the device process does not end")
+
+
 def wait_until(condition: object, what: str) -> None:
     end = time.monotonic() + DEADLINE
     while not condition():  # type: ignore[operator]
@@ -58,6 +71,7 @@ def wait_until(condition: object, what: str) -> None:
 @client()
 def test_a_lost_device_fails_calls_until_it_is_reset(cann: Cann) -> None:
     x, out = matrices(cann)
+    new = cann.tensor(np.ones((2, 2), np.float32))
     cann.run("aclnnMm", x, x, out, 0)
     executor, size = cann.prepare("aclnnMm", x, x, out, 0)
     os.kill(cann.device_pid(), signal.SIGKILL)
@@ -65,9 +79,8 @@ def test_a_lost_device_fails_calls_until_it_is_reset(cann: Cann) -> None:
     cann.aclnnMm(workspace, size, executor, None)  # asynchronous, or refused
     lost(cann, "aclrtSynchronizeStream", None)
     cann.aclrtFree(workspace)
-    new = cann.tensor(np.ones((2, 2), np.float32))  # a plan that is not known yet
     try:
-        cann.prepare("aclnnMm", new, x, out, 1)
+        cann.prepare("aclnnMm", new, x, out, 1)  # a plan that is not known yet
     except RuntimeError as error:
         assert "EMULATOR_DEVICE_LOST" in str(error)
         assert "has ended: it was killed" in str(error)
@@ -75,6 +88,77 @@ def test_a_lost_device_fails_calls_until_it_is_reset(cann: Cann) -> None:
         raise AssertionError("phase one needs the device process")
     for tensor in (x, out, new):
         cann.drop(tensor)
+    cann.aclrtResetDevice(0)
+    cann.aclrtSetDevice(0)
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    assert cann.read(out).tolist() == [[1, 0], [0, 1]]
+
+
+@client()
+def test_whatever_comes_first_after_a_kill_says_that_the_device_is_lost(cann: Cann) -> None:
+    """Calls that use the device's memory or wait for it; mapped memory is no exception. What is held can be let go."""
+    place = Property(0, 0, 4, DeviceLocation(0, 1), 0)
+    read, status = ctypes.create_string_buffer(16), ctypes.c_int32(9)
+
+    def calls() -> Iterator[tuple[str, tuple[object, ...]]]:
+        """Each with a device, and handles on it, that have just lost their process."""
+        names = "aclrtMemset Mapped ToHost ToDevice Within Async FillAsync Stream Device Event Map Executor".split()  # noqa: SIM905
+        for name in names:
+            x, out = matrices(cann)
+            cann.run("aclnnMm", x, x, out, 0)
+            executor, size = cann.prepare("aclnnMm", x, x, out, 1)
+            stream, event = cann.create("aclrtCreateStream"), cann.create("aclrtCreateEvent")
+            workspace, pinned = cann.malloc(max(size, 1)), cann.create("aclrtMallocHost", 16)
+            handle = cann.create("aclrtMallocPhysical", 2 << 20, ctypes.byref(place), 0)
+            base = cann.create("aclrtReserveMemAddress", 4 << 20, 0, None, 0)
+            cann.aclrtMapMem(base, 2 << 20, 0, handle, 0)
+            cann.aclrtRecordEvent(event, stream)
+            kill(cann.device_pid())
+            cann.aclrtQueryEventStatus(event, ctypes.byref(status))
+            yield {
+                "aclrtMemset": ("aclrtMemset", (x.address, 16, 1, 16)),
+                "Mapped": ("aclrtMemset", (base, 16, 1, 16)),
+                "ToHost": ("aclrtMemcpy", (ctypes.addressof(read), 16, base, 16, D2H)),
+                "ToDevice": ("aclrtMemcpy", (x.address, 16, ctypes.addressof(read), 16, H2D)),
+                "Within": ("aclrtMemcpy", (x.address, 16, base, 16, D2D)),
+                "Async": ("aclrtMemcpyAsync", (pinned, 16, x.address, 16, D2H, stream)),
+                "FillAsync": ("aclrtMemsetAsync", (base, 16, 1, 16, stream)),
+                "Stream": ("aclrtSynchronizeStream", (stream,)),
+                "Device": ("aclrtSynchronizeDevice", ()),
+                "Event": ("aclrtSynchronizeEvent", (event,)),
+                "Map": ("aclrtMapMem", (base + (2 << 20), 2 << 20, 0, handle, 0)),
+                "Executor": ("aclrtSetDevice", (0,)),
+            }[name]
+            cann.aclDestroyAclOpExecutor(executor)
+            for tensor in (x, out):
+                cann.drop(tensor)
+            cann.aclrtFree(workspace)
+            cann.aclrtFreeHost(pinned)
+            cann.aclrtUnmapMem(base)
+            cann.aclrtReleaseMemAddress(base)
+            cann.aclrtFreePhysical(handle)
+            cann.aclrtDestroyEvent(event)
+            cann.aclrtDestroyStream(stream)
+            assert cann.live() == 0, cann.dump()
+            cann.aclrtResetDeviceForce(0)
+            cann.aclrtSetDevice(0)
+
+    for name, arguments in calls():
+        lost(cann, name, *arguments)
+
+
+@client()
+def test_a_device_that_has_lost_its_process_can_be_reset_before_that_is_noticed(cann: Cann) -> None:
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    pid = cann.device_pid()
+    for tensor in (x, out):
+        cann.drop(tensor)
+    kill(pid)
+    status = ctypes.c_int32(9)
+    cann.aclrtQueryDeviceStatus(0, ctypes.byref(status))
+    assert status.value == 1  # abnormal
     cann.aclrtResetDevice(0)
     cann.aclrtSetDevice(0)
     x, out = matrices(cann)

@@ -226,13 +226,6 @@ void emu_link_start(emu_device *device) {
     pthread_mutex_unlock(&device->link_lock);
 }
 
-int emu_link_check(emu_device *device) {
-    pthread_mutex_lock(&device->link_lock);
-    int status = device->lost ? report_lost(device) : 0;
-    pthread_mutex_unlock(&device->link_lock);
-    return status;
-}
-
 /* Kills the process, which has nothing to save. */
 static void end_process(emu_device *device) {
     if (device->pid != 0) {
@@ -328,22 +321,45 @@ static bool send_descriptors(int control, const int fds[2]) {
     return sent == 1;
 }
 
+/* Whether the process ends within some milliseconds: its end of the control socket does. link_lock is held. */
+static bool ends(const emu_device *device, int timeout) {
+    struct pollfd poller = {device->control, POLLIN, 0};
+    int ended;
+    do ended = poll(&poller, 1, timeout);
+    while (ended < 0 && errno == EINTR);
+    return ended > 0;
+}
+
+/* The same. */
+static int lose_process(emu_device *device, const char *format) {
+    char reason[sizeof device->lost_reason];
+    snprintf(reason, sizeof reason, format, (int)device->pid);
+    end_process(device);
+    return lose(device, reason);
+}
+
+#define HAS_ENDED "%d has ended: it was killed, or its standard error says why"
+
 /* The connection has ended, so the process has ended or is about to: the control socket shows which. */
 static void lost_connection(const emu_connection *connection) {
     emu_device *device = connection->device;
     pthread_mutex_lock(&device->link_lock);
-    if (!device->lost && device->pid != 0 && connection->incarnation == device->incarnation) {
-        struct pollfd poller = {device->control, POLLIN, 0};
-        int ended;
-        do ended = poll(&poller, 1, 1000);
-        while (ended < 0 && errno == EINTR);
-        char reason[sizeof device->lost_reason];
-        snprintf(reason, sizeof reason, ended > 0 ? "%d has ended: it was killed, or its standard error says why" : "%d does not answer",
-                 (int)device->pid);
-        end_process(device);
-        lose(device, reason);
-    }
+    if (!device->lost && device->pid != 0 && connection->incarnation == device->incarnation)
+        lose_process(device, ends(device, 1000) ? HAS_ENDED : "%d does not answer");
     pthread_mutex_unlock(&device->link_lock);
+}
+
+int emu_link_check(emu_device *device) {
+    pthread_mutex_lock(&device->link_lock);
+    int status = device->lost ? report_lost(device) : device->pid != 0 && ends(device, 0) ? lose_process(device, HAS_ENDED) : 0;
+    pthread_mutex_unlock(&device->link_lock);
+    return status;
+}
+
+bool emu_link_lost(emu_device *device) {
+    if (emu_link_check(device) == 0) return false;
+    free(emu_take_message());
+    return true;
 }
 
 /* Makes a channel and sends its other end to the process. *reached becomes false when the process has ended. */

@@ -7,8 +7,10 @@
 
 /* Starts the device process unless it runs. Does not wait for it; the first request reports a failure. */
 LINK void emu_link_start(emu_device *device);
-/* 507899 when the device process is lost. */
-int emu_link_check(emu_device *device);
+/* Whether the device process has ended by itself. A process that has not been started is not lost. */
+LINK bool emu_link_lost(emu_device *device);
+/* 507899 when it has. */
+LINK int emu_link_check(emu_device *device);
 void emu_link_stop(emu_device *device);
 
 typedef struct {

@@ -156,6 +156,12 @@ static int check_copy(const copy_request *request) {
     return status;
 }
 
+/* Device memory stays while a task uses it. What a lost device holds is neither read nor written. */
+static int pin(emu_device *device, const void *address, uint64_t bytes, const char *what) {
+    int status = emu_link_check(device);
+    return status != 0 ? status : emu_memory_pin(device, address, bytes, what);
+}
+
 /* A task for a copy, with its device memory pinned; NULL with *status set on an error. */
 static copy_task *make_copy(const copy_request *request, size_t staged, int *status) {
     copy_task *copy = staged < SIZE_MAX - sizeof *copy ? calloc(1, sizeof *copy + staged) : NULL;
@@ -178,12 +184,12 @@ static copy_task *make_copy(const copy_request *request, size_t staged, int *sta
     *status = check_peers(dst, src);
     if (*status == 0 && dst != NULL) {
         extent(copy->dpitch, copy->width, copy->height, &bytes);
-        *status = emu_memory_pin(dst, copy->dst, bytes, "dst");
+        *status = pin(dst, copy->dst, bytes, "dst");
         if (*status == 0) copy->dst_device = dst;
     }
     if (*status == 0 && src != NULL) {
         extent(copy->spitch, copy->width, copy->height, &bytes);
-        *status = emu_memory_pin(src, copy->src, bytes, "src");
+        *status = pin(src, copy->src, bytes, "src");
         if (*status == 0) copy->src_device = src;
     }
     if (*status == 0) return copy;
@@ -358,7 +364,7 @@ static copy_task *make_set(void *address, size_t room, int value, size_t count, 
                            "devPtr (%p) is neither device memory nor pinned host memory", address);
         return NULL;
     }
-    if (device != NULL) *status = emu_memory_pin(device, address, count, "devPtr");
+    if (device != NULL) *status = pin(device, address, count, "devPtr");
     copy_task *set = *status == 0 ? calloc(1, sizeof *set) : NULL;
     if (set == NULL) {
         if (*status == 0 && device != NULL) emu_memory_unpin(device, address);

@@ -169,7 +169,7 @@ static int clear_device(emu_device *device) {
     emu_host_unmap_all(device);
     emu_alias_clear(device);
     emu_memory_clear(device, shared);
-    if (device->lost || shared) emu_link_stop(device); /* the next aclrtSetDevice starts another process */
+    if (emu_link_lost(device) || shared) emu_link_stop(device); /* the next aclrtSetDevice starts another process */
     return status;
 }
 
@@ -290,7 +290,7 @@ API aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceS
     int status = emu_check_device(deviceId);
     if (status != 0) return status;
     if (deviceStatus == NULL) return emu_null_argument("deviceStatus");
-    *deviceStatus = emu_devices[deviceId].lost ? ACL_RT_DEVICE_STATUS_ABNORMAL : ACL_RT_DEVICE_STATUS_NORMAL;
+    *deviceStatus = emu_link_lost(&emu_devices[deviceId]) ? ACL_RT_DEVICE_STATUS_ABNORMAL : ACL_RT_DEVICE_STATUS_NORMAL;
     return 0;
 }
 

@@ -581,7 +581,7 @@ static int synchronize_event(aclrtEvent handle, int32_t timeout) {
         status = event_timed_out(timeout);
     }
     drop_recording(record);
-    return status;
+    return status != 0 ? status : emu_link_check(event->device);
 }
 
 API aclError aclrtSynchronizeEvent(aclrtEvent event) {

@@ -203,7 +203,7 @@ API aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo) {
     if (status != 0) return status;
     if (errorInfo == NULL) return emu_null_argument("errorInfo");
     memset(errorInfo, 0, sizeof *errorInfo);
-    errorInfo->errorType = emu_devices[deviceId].lost ? ACL_RT_ERROR_OTHERS : ACL_RT_NO_ERROR;
+    errorInfo->errorType = emu_link_lost(&emu_devices[deviceId]) ? ACL_RT_ERROR_OTHERS : ACL_RT_NO_ERROR;
     return 0;
 }
 

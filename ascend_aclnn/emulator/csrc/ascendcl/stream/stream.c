@@ -648,7 +648,8 @@ static int synchronize(aclrtStream handle, int32_t timeout) {
     EMU_HELD emu_stream *stream = NULL;
     int status = emu_stream_acquire(handle, &stream);
     if (status == 0) status = emu_refuse_captured(stream);
-    return status != 0 ? status : emu_stream_wait(stream, timeout);
+    if (status == 0) status = emu_stream_wait(stream, timeout);
+    return status != 0 ? status : emu_link_check(stream->device);
 }
 
 API aclError aclrtSynchronizeStream(aclrtStream stream) {
@@ -720,7 +721,7 @@ static int synchronize_device(int32_t timeout) {
         if (status == 0) status = emu_stream_wait(streams[i], left);
         emu_object_release(streams[i]);
     }
-    return status;
+    return status != 0 ? status : emu_link_check(context->device);
 }
 
 /* Drops what has not begun; threads that wait for the stream get an error. Returns the last task concerned. */
