@@ -1,4 +1,4 @@
-"""The command line: ``ascend-aclnn doctor``, ``verify``, ``explain``, ``ops``, ``show``, ``emulator``, ``native``."""
+"""The command line: ``ascend-aclnn doctor``, ``verify``, ``explain``, ``ops``, ``show``, ``replay``, ..."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 import ascend_aclnn
-from ascend_aclnn.cli import array_api, doctor, explain, verify
+from ascend_aclnn.cli import array_api, doctor, explain, recording, verify
 from ascend_aclnn.cli import catalog as cli_catalog
 from ascend_aclnn.cli import emulator as cli_emulator
 from ascend_aclnn.cli import native as cli_native
@@ -29,6 +29,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     cli_emulator.add_commands(commands)
     cli_native.add_commands(commands)
     array_api.add_commands(commands)
+    recording.add_commands(commands)
     options = parser.parse_args(argv)
     if not hasattr(options, "run"):
         parser.print_help()

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn import Executor, catalog, use_backend
+from ascend_aclnn.core.dtypes import DataType, as_datatype
+from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.recording import (
     Call,
@@ -47,3 +49,44 @@ def record_an_addition(path: Path, launches: int = 1) -> np.ndarray[Any, Any]:
         writer.call(Call("aclrtMalloc", {"size": 64, "devPtr": 1 << 40}, 0, 0, 5, (1, 2), {}, ""))
         writer.note("one of two")
     return x
+
+
+def record_call(writer: Writer, name: str, *arguments: Any, wrong: Any = None, status: int = 0) -> int:
+    """Records an operator as its reference computes it on the NumPy backend; its index.
+
+    ``arguments`` are those of ``Executor``, ndarrays for tensors. ``wrong`` is called with the results before they are recorded.
+    """
+    operator = catalog.get(name)
+    prototype = Prototype(
+        name, tuple(p.name for p in operator.parameters), tuple(p.direction for p in operator.parameters)
+    )
+    before = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    if not status:
+        with use_backend("numpy"), Executor(name, *arguments) as executor:
+            executor.run()
+    if wrong is not None:
+        wrong(*(a for a, p in zip(arguments, operator.parameters) if p.direction != "in"))
+    values = [
+        _value(writer, parameter, old, new, 0x1000_0000 * (i + 1))
+        for i, (parameter, old, new) in enumerate(zip(operator.parameters, before, arguments))
+    ]
+    return writer.launch(
+        prototype, values, statuses=(status, None if status else 0), site=(Frame("train.py", 31, "step"),)
+    )
+
+
+def _value(writer: Writer, parameter: Any, before: Any, after: Any, address: int) -> Value:
+    if before is None:
+        return Value("null", None)
+    if isinstance(before, np.ndarray):
+        shape = description(before.shape, as_datatype(before.dtype))
+        keys = [
+            None if parameter.direction == skip else writer.tensor(a, shape)
+            for a, skip in ((before, "out"), (after, "in"))
+        ]
+        return Value("tensor", TensorValue(shape, address, *keys))
+    if parameter.kind.value == "aclScalar*":
+        scalar = Scalar(before, np.float32)
+        return Value("scalar", ScalarValue(int(scalar.dtype), scalar.tobytes()))
+    kinds = {"aclIntArray*": "integers", "float": "number", "double": "number", "char*": "string"}
+    return Value(kinds.get(parameter.kind.value, "integer"), before)

@@ -1,0 +1,192 @@
+"""``ascend-aclnn replay`` and ``ascend-aclnn recording``: what a program launched, run again, shown, compared, cut."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any, Optional
+
+from ascend_aclnn import emulator, selection
+from ascend_aclnn.core.progress import Progress
+from ascend_aclnn.core.socs import known_soc
+from ascend_aclnn.recording import Recording
+from ascend_aclnn.replay import Replay, differences, export, replay, trim
+from ascend_aclnn.replay.summary import header_lines, launch_line, launch_lines
+
+BACKENDS = ("numpy", "emulator", "npu")
+_SHOWN = 20  # launches that a report lists
+
+
+def add_commands(subparsers: Any) -> None:
+    """Adds ``replay`` and ``recording`` to the command line."""
+    command = subparsers.add_parser("replay", help="run the launches of a recording again")
+    command.add_argument("file", help="a recording that ascend-aclnn layer run --record has written")
+    command.add_argument(
+        "--backend", choices=BACKENDS, default="numpy", help="what runs them (default: the NumPy references)"
+    )
+    _add_range(command)
+    command.add_argument("--compare", action="store_true", help="compare results with the recorded ones")
+    command.add_argument("--json", action="store_true", help="for programs")
+    command.set_defaults(run=run_replay)
+
+    parser = subparsers.add_parser("recording", help="show, compare and cut recordings")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    command = commands.add_parser("show", help="what ran where, and the launches; with --op all about one")
+    command.add_argument("file")
+    _add_range(command)
+    command.set_defaults(run=_show)
+
+    command = commands.add_parser("diff", help="the first launch that differs between two recordings of a program")
+    command.add_argument("first")
+    command.add_argument("second")
+    command.add_argument("--all", action="store_true", help="list every launch that differs")
+    command.set_defaults(run=_diff)
+
+    command = commands.add_parser("trim", help="write some launches into a new recording")
+    command.add_argument("file")
+    _add_range(command)
+    command.add_argument("output", help="the new recording")
+    command.set_defaults(run=_trim)
+
+    command = commands.add_parser("export", help="write a launch as a pytest case that stands by itself")
+    command.add_argument("file")
+    command.add_argument("--op", type=int, required=True, metavar="N", help="the launch's number")
+    command.add_argument("--to", type=Path, metavar="FILE", help="the test (default: test_OPERATOR_N.py)")
+    command.set_defaults(run=_export)
+
+
+def _add_range(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--op", type=int, metavar="N", help="this launch only")
+    command.add_argument("--from", type=int, dest="first", metavar="N", help="the first launch (default: 0)")
+    command.add_argument("--to", type=int, dest="last", metavar="M", help="the last launch (default: the last one)")
+
+
+def _range(options: argparse.Namespace, recording: Recording) -> range:
+    """The launches that the options choose; ValueError where the recording has no such launch."""
+    count = len(recording.launches)
+    first, last = options.first or 0, count - 1 if options.last is None else options.last
+    if options.op is not None:
+        if options.first is not None or options.last is not None:
+            raise ValueError("--op names one launch; --from and --to name a range of launches")
+        first = last = options.op
+    for number in {first, last} if count else set():
+        if not 0 <= number < count:
+            raise ValueError(f"{recording.path} has no launch {number}; it has {count}, numbered from 0")
+    return range(first, last + 1)
+
+
+# ----------------------------------------------------------------------------------------------- replay
+
+
+def run_replay(options: argparse.Namespace) -> int:
+    with Recording(options.file) as recording, contextlib.ExitStack() as stack:
+        chosen = _range(options, recording)
+        soc = _soc(recording)
+        if options.backend == "emulator":
+            emulator.activate(soc=soc)
+        name = "numpy" if options.backend == "numpy" else "npu"
+        backend = stack.enter_context(selection.use_backend(name, soc=soc if name == "numpy" else None))
+        progress = stack.enter_context(Progress("replaying", total=len(chosen)))
+        outcomes = []
+        for outcome in replay(recording, chosen, options.compare):
+            outcomes.append(outcome)
+            progress.step()
+        result = Replay(outcomes)
+        where = f"the emulated device ({backend.soc})" if backend.emulated else f"{backend.name} ({backend.soc})"
+    if options.json:
+        print(json.dumps(_replay_json(result, where), indent=2))
+    else:
+        print(_replay_text(result, where, options.compare))
+    return 0 if result.ok else 1
+
+
+def _soc(recording: Recording) -> Optional[str]:
+    """The SoC whose rules a replay applies: the recorded one where it is known."""
+    try:
+        return known_soc(recording.header.soc) if recording.header.soc else None
+    except ValueError as error:
+        print(f"ascend-aclnn: {error}; the default SoC's rules are applied", file=sys.stderr)
+        return None
+
+
+def _replay_json(result: Replay, where: str) -> dict[str, Any]:
+    first = result.first
+    return {
+        "backend": where,
+        "ok": result.ok,
+        "first": None if first is None else first.launch.index,
+        "launches": [outcome.to_json() for outcome in result.outcomes],
+    }
+
+
+def _replay_text(result: Replay, where: str, comparing: bool) -> str:
+    different = [outcome for outcome in result.outcomes if outcome.difference]
+    left_out = Counter(outcome.left_out for outcome in result.outcomes if outcome.left_out)
+    lines = []
+    if result.first is not None:
+        lines.append(f"first difference: {result.first}")
+        lines += [str(outcome) for outcome in different[1:_SHOWN]]
+        if len(different) > _SHOWN:
+            lines.append(f"... {len(different) - _SHOWN} more differ; --json lists all")
+    alike = len(result.outcomes) - len(different) - sum(left_out.values())
+    verb = "as recorded" if comparing else "with the recorded status"
+    lines.append(f"on {where}: {alike} launches {verb}, {len(different)} different, {sum(left_out.values())} left out")
+    lines += [f"  {count:>6} left out: {reason}" for reason, count in left_out.most_common(_SHOWN)]
+    return "\n".join(lines)
+
+
+# -------------------------------------------------------------------------------------------- recording
+
+
+def _show(options: argparse.Namespace) -> int:
+    with Recording(options.file) as recording:
+        chosen = _range(options, recording)
+        if options.op is not None:
+            print("\n".join(launch_lines(recording, recording.launches[options.op])))
+            return 0
+        print("\n".join(header_lines(recording)))
+        for index in chosen:
+            print(launch_line(recording.launches[index]))
+    return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    with Recording(options.first) as first, Recording(options.second) as second:
+        count = inherited = 0
+        origin = False
+        for difference in differences(first, second):
+            count += 1
+            inherited += not difference.is_origin
+            if count == 1 or options.all or (difference.is_origin and not origin):
+                print(f"first difference: {difference}" if count == 1 else difference)
+            origin = origin or difference.is_origin
+        shorter = min(len(first.launches), len(second.launches))
+        if count:
+            print(f"{count} launches differ, {inherited} of them in what they were called with")
+        else:
+            print(f"{shorter} launches are alike")
+    return 1 if count else 0
+
+
+def _trim(options: argparse.Namespace) -> int:
+    with Recording(options.file) as recording:
+        chosen = _range(options, recording)
+        trim(recording, chosen, options.output)
+    print(f"{options.output}: {len(chosen)} launches, {Path(options.output).stat().st_size} bytes")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    with Recording(options.file) as recording:
+        options.first = options.last = None
+        _range(options, recording)
+        name = recording.launches[options.op].operator.name
+        path = options.to or Path(f"test_{name}_{options.op}.py")
+        export(recording, options.op, path)
+    print(f"{path}: run it with pytest")
+    return 0

@@ -1,0 +1,7 @@
+"""Recordings used: run again, shown, compared with each other, cut to a part, written as a test. docs/recording.md."""
+
+from ascend_aclnn.replay.difference import Difference, differences
+from ascend_aclnn.replay.export import export, trim
+from ascend_aclnn.replay.launches import Outcome, Replay, replay
+
+__all__ = ["Difference", "Outcome", "Replay", "differences", "export", "replay", "trim"]

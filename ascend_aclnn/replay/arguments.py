@@ -1,0 +1,181 @@
+"""The arguments of a recorded launch, made again on the backend in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn.backends.interface import current_backend
+from ascend_aclnn.catalog import Kind, Operator
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.scalar import Scalar
+from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.recording import Launch, Recording, RecordingError, ScalarValue, TensorValue, Value
+
+
+class Unavailable(Exception):
+    """A launch cannot be run again, and why."""
+
+
+def arguments(recording: Recording, launch: Launch, operator: Operator) -> list[Any]:
+    """A value for each C parameter, as ``Executor`` takes them. Tensors that shared memory share memory again.
+
+    Unavailable where data that the operator reads were not recorded; RecordingError where the file asks for what cannot be.
+    """
+    _check_prototype(launch, operator)
+    memory = _Memory(recording, launch, operator)
+    return [
+        _value(operator, parameter.name, parameter.kind, value, memory) for parameter, value in _pairs(launch, operator)
+    ]
+
+
+def outputs(launch: Launch, operator: Operator, values: list[Any]) -> Iterator[tuple[str, TensorValue, Tensor]]:
+    """What the launch wrote: the name, the recorded tensor, the tensor among ``values`` (made by ``arguments``)."""
+    for (parameter, value), argument in zip(_pairs(launch, operator), values):
+        if parameter.direction == "in":
+            continue
+        if value.kind == "tensor":
+            yield parameter.name, value.content, argument
+        elif value.kind == "tensors":
+            for at, (recorded, tensor) in enumerate(zip(value.content, argument)):
+                if recorded is not None:
+                    yield f"{parameter.name}[{at}]", recorded, tensor
+
+
+def _pairs(launch: Launch, operator: Operator) -> Iterator[tuple[Any, Value]]:
+    return zip(operator.parameters, launch.values)
+
+
+def _check_prototype(launch: Launch, operator: Operator) -> None:
+    names = tuple(parameter.name for parameter in operator.parameters)
+    if launch.operator.parameters != names:
+        raise Unavailable(
+            f"it was recorded with the parameters ({', '.join(launch.operator.parameters)}); "
+            f"this version knows ({', '.join(names)})"
+        )
+
+
+def _value(operator: Operator, name: str, kind: Kind, value: Value, memory: _Memory) -> Any:
+    if value.kind == "tensor":
+        return memory.tensor(value.content)
+    if value.kind == "tensors":
+        return [None if member is None else memory.tensor(member) for member in value.content]
+    if value.kind == "scalar":
+        return _scalar(name, value.content)
+    if value.kind == "scalars":
+        return [None if member is None else _scalar(name, member) for member in value.content]
+    if value.kind == "unknown":
+        raise Unavailable(f"{name} was a handle that the recorder had not seen made")
+    if value.kind == "integer" and kind in (Kind.BOOL, Kind.DATA_TYPE):
+        return bool(value.content) if kind is Kind.BOOL else int(value.content)
+    return value.content
+
+
+def _scalar(name: str, scalar: ScalarValue) -> Scalar:
+    number = scalar.value
+    if isinstance(number, bytes):
+        raise Unavailable(f"{name} is a scalar of data type {scalar.dtype}, which has no value in NumPy")
+    return Scalar(number, DataType(scalar.dtype))
+
+
+class _Memory:
+    """The memory of a launch's tensors: one storage for those whose bytes overlap, filled with what was recorded."""
+
+    def __init__(self, recording: Recording, launch: Launch, operator: Operator) -> None:
+        self._recording = recording
+        self._tensors: dict[TensorValue, Tensor] = {}
+        reads: dict[TensorValue, bool] = {}
+        for parameter, value in _pairs(launch, operator):
+            for tensor in value.tensors():
+                reads[tensor] = reads.get(tensor, False) or parameter.direction != "out"
+                if parameter.direction != "out" and tensor.before is None and tensor.description.byte_range[1]:
+                    raise Unavailable(f"the data of {parameter.name} were not recorded{_why(launch)}")
+        for group in _overlapping(list(reads)):
+            self._make(group)
+
+    def tensor(self, value: TensorValue) -> Tensor:
+        return self._tensors[value]
+
+    def _make(self, group: list[TensorValue]) -> None:
+        """Tensors of one storage. Elements of packed types and blocked formats have storages of their own."""
+        base = min(value.address + min(value.description.byte_range[0], 0) for value in group)
+        together = len(group) > 1 and all(_shift(value, base) is not None for value in group)
+        if not together:
+            for value in group:
+                self._place([value], value.address)
+            return
+        self._place(group, base)
+
+    def _place(self, group: list[TensorValue], base: int) -> None:
+        specs = [_spec(value, _shift(value, base) or 0) for value in group]
+        size = max(spec.storage_nbytes for spec in specs)
+        if size > self._recording.limit:
+            raise RecordingError(
+                f"{self._recording.path}: a tensor of {size} bytes; the limit is {self._recording.limit}"
+            )
+        backend = current_backend()
+        storage = backend.allocate(size, backend.current_device())
+        for value, spec in zip(group, specs):
+            self._tensors[value] = Tensor.on(storage, spec)
+        if size:
+            storage.write(0, np.zeros(size, np.uint8))
+        for value in group:
+            start, stop = value.description.byte_range
+            if value.before is not None and stop > start:
+                data = self._recording.data(value.before)
+                if len(data) != stop - start:
+                    raise RecordingError(
+                        f"{self._recording.path}: {len(data)} bytes were recorded of a tensor that has {stop - start}"
+                    )
+                storage.write(value.address + start - base, np.frombuffer(data, np.uint8))
+
+
+def _spec(value: TensorValue, shift: int) -> TensorSpec:
+    try:
+        spec = value.description.spec
+    except ValueError as error:
+        raise Unavailable(str(error)) from None
+    if not shift:
+        return spec
+    return TensorSpec(spec.shape, spec.dtype, spec.strides, spec.offset + shift, spec.format, spec.storage_shape)
+
+
+def _shift(value: TensorValue, base: int) -> Optional[int]:
+    """The elements between an address and a tensor's own; None where they are no whole number, or cannot be counted."""
+    if value.address == base:
+        return 0
+    try:
+        spec = value.description.spec
+    except ValueError:
+        return None
+    if spec.dtype.bits < 8 or spec.format.private:
+        return None
+    elements, rest = divmod((value.address - base) * 8, spec.dtype.bits)
+    return None if rest else elements
+
+
+def _overlapping(values: list[TensorValue]) -> Iterator[list[TensorValue]]:
+    """The tensors in groups whose bytes overlap."""
+    group: list[TensorValue] = []
+    end = -1
+    for value in sorted(values, key=_extent):
+        start, stop = _extent(value)
+        if group and start >= end:
+            yield group
+            group = []
+        group.append(value)
+        end = max(end, stop)
+    if group:
+        yield group
+
+
+def _extent(value: TensorValue) -> tuple[int, int]:
+    start, stop = value.description.byte_range
+    return value.address + start, value.address + stop
+
+
+def _why(launch: Launch) -> str:
+    return f" ({launch.left_out})" if launch.left_out else ""

@@ -1,0 +1,172 @@
+"""Runs recorded launches again, and compares what they wrote with what was recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn import catalog
+from ascend_aclnn.backends.interface import current_backend
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.core.errors import AclError, UnsupportedOperator, status_name
+from ascend_aclnn.core.streams import synchronize
+from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.executor import Executor
+from ascend_aclnn.recording import Launch, Recording, TensorValue
+from ascend_aclnn.replay.arguments import Unavailable, arguments, outputs
+from ascend_aclnn.testing.compare import Comparison, compare
+
+
+@dataclasses.dataclass
+class Outcome:
+    """A launch that was run again. ``difference`` is "" where nothing differs, ``left_out`` says why it was not run."""
+
+    launch: Launch
+    difference: str = ""
+    left_out: str = ""
+    comparisons: dict[str, Comparison] = dataclasses.field(default_factory=dict)  # by output
+
+    @property
+    def title(self) -> str:
+        return f"#{self.launch.index} {self.launch.operator.name}"
+
+    def __str__(self) -> str:
+        if self.left_out:
+            return f"{self.title} was not run again: {self.left_out}"
+        if not self.difference:
+            return f"{self.title} is as recorded"
+        site = self.launch.site[:1]
+        where = "".join(f"\n  launched at {frame.file}:{frame.line} in {frame.function}" for frame in site)
+        return f"{self.title} differs: {self.difference}{where}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "index": self.launch.index,
+            "operator": self.launch.operator.name,
+            "difference": self.difference,
+            "left_out": self.left_out,
+            "outputs": {
+                name: {"accurate": one.accurate, "reason": one.reason, "figures": one.figures}
+                for name, one in self.comparisons.items()
+            },
+        }
+
+
+@dataclasses.dataclass
+class Replay:
+    """The outcomes of the launches that were run again, in their order."""
+
+    outcomes: list[Outcome]
+
+    @property
+    def first(self) -> Optional[Outcome]:
+        """The first launch that differs."""
+        return next((outcome for outcome in self.outcomes if outcome.difference), None)
+
+    @property
+    def ok(self) -> bool:
+        """Something was run again, and nothing differs."""
+        return self.first is None and any(not outcome.left_out for outcome in self.outcomes)
+
+
+def replay(recording: Recording, launches: Optional[Iterable[int]] = None, comparing: bool = True) -> Iterator[Outcome]:
+    """Runs launches again, each on its recorded inputs, on the backend in use; by default all of them.
+
+    With ``comparing``, results are held against the recorded ones by the operator's accuracy standard: on the NumPy backend
+    the reference's results are the golden ones, on a device the recorded ones.
+    """
+    for index in range(len(recording.launches)) if launches is None else launches:
+        yield _replayed(recording, recording.launches[index], comparing)
+
+
+def _replayed(recording: Recording, launch: Launch, comparing: bool) -> Outcome:
+    outcome = Outcome(launch)
+    try:
+        operator = _operator(launch)
+        values = arguments(recording, launch, operator)
+        status, text = _run(operator, values)
+        outcome.difference = _status_difference(launch, status, text)
+        if comparing and not outcome.difference and status == 0:
+            _compare(recording, launch, operator, values, outcome)
+    except Unavailable as reason:
+        outcome.left_out = str(reason)
+    return outcome
+
+
+def _operator(launch: Launch) -> Operator:
+    try:
+        operator = catalog.get(launch.operator.name)
+    except KeyError:
+        raise Unavailable(f"this version does not know {launch.operator.name}") from None
+    if operator.groups and any(launch.values[position].content for position in operator.groups):
+        raise Unavailable("it works among ranks, which a replay does not have")
+    return operator
+
+
+def _run(operator: Operator, values: list[Any]) -> tuple[int, str]:
+    """The status and text with which the launch ends."""
+    try:
+        with Executor(operator.name, *values) as executor:
+            executor.run()
+            synchronize()
+    except UnsupportedOperator as error:
+        raise Unavailable(str(error).partition("\n")[0]) from None
+    except AclError as error:
+        return error.status, str(error)
+    except (TypeError, ValueError) as error:  # values that no call of this version takes
+        raise Unavailable(f"{type(error).__name__}: {error}") from None
+    return 0, ""
+
+
+def _status_difference(launch: Launch, status: int, text: str) -> str:
+    first, second = launch.statuses
+    recorded = first if first else second
+    if recorded is None or recorded == status:
+        return ""
+    if status and recorded:
+        return f"it is refused with status {status} now; {recorded} ({status_name(recorded)}) was recorded: {text}"
+    if status:
+        return f"it is refused now, and was not: {text}"
+    return f"status {recorded} ({status_name(recorded)}) was recorded, and it succeeds now. {launch.error}".rstrip(". ")
+
+
+def _compare(recording: Recording, launch: Launch, operator: Operator, values: list[Any], outcome: Outcome) -> None:
+    reference = current_backend().name == "numpy"
+    missing = True
+    for name, recorded, tensor in outputs(launch, operator, values):
+        if recorded.after is None or not recorded.description.byte_range[1]:
+            continue
+        missing = False
+        try:
+            result = tensor.numpy()
+            came = _recorded(recording, recorded, tensor)
+        except TypeError as error:  # a data type without values on the host
+            raise Unavailable(f"{name}: {error}") from None
+        actual, golden = (came, result) if reference else (result, came)
+        comparison = outcome.comparisons[name] = compare(actual, golden, operator=operator.name)
+        if not comparison.accurate and not outcome.difference:
+            outcome.difference = f"{name} {tensor.dtype.name} {tensor.shape}: {described(comparison)}"
+    if missing and launch.statuses[1] is not None:
+        outcome.left_out = f"its results were not recorded{f' ({launch.left_out})' if launch.left_out else ''}"
+
+
+def _recorded(recording: Recording, recorded: TensorValue, tensor: Tensor) -> npt.NDArray[Any]:
+    """The recorded elements; where data tell the shape of an output, those at the front."""
+    array = recording.array(recorded, "after")
+    if array.shape != tensor.shape:
+        return np.asarray(array.reshape(-1)[: tensor.size].reshape(tensor.shape))
+    return array
+
+
+def described(comparison: Comparison) -> str:
+    """A comparison that failed in one line: how many elements, the worst one."""
+    text = comparison.reason.partition(";")[0]
+    if comparison.worst:
+        worst = comparison.worst[0]
+        where = f"[{', '.join(map(str, worst.index))}]"
+        text += f"; worst at {where}: {worst.actual}, golden {worst.golden}"
+    return text
