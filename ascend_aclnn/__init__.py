@@ -59,7 +59,7 @@ from ascend_aclnn.creation import (
     zeros_like,
 )
 from ascend_aclnn.files import load, save
-from ascend_aclnn.selection import is_available, show_config, use_backend
+from ascend_aclnn.selection import is_available, shapes_only, show_config, use_backend
 from ascend_aclnn.version import __version__
 
 
@@ -124,10 +124,11 @@ if TYPE_CHECKING:
     from ascend_aclnn import ops
     from ascend_aclnn.communicator import Communicator, CommunicatorConfig
     from ascend_aclnn.executor import Executor
+    from ascend_aclnn.torch_ops import torch_function
 else:
 
     def __getattr__(name):
-        """``ops``, ``array_api``, ``Executor`` and ``Communicator`` load the backends: imported at the first use."""
+        """``ops``, ``array_api``, ``torch_function``, ``Executor`` and ``Communicator`` are imported at the first use."""
         import importlib
 
         if name in ("array_api", "ops"):
@@ -136,6 +137,8 @@ else:
             return getattr(importlib.import_module("ascend_aclnn.communicator"), name)
         if name == "Executor":
             return importlib.import_module("ascend_aclnn.executor").Executor
+        if name == "torch_function":
+            return importlib.import_module("ascend_aclnn.torch_ops").torch_function
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():
@@ -192,9 +195,11 @@ __all__ = [
     "set_memory_limit",
     "set_operator_timeout",
     "set_overflow_mode",
+    "shapes_only",
     "show_config",
     "signature",
     "synchronize",
+    "torch_function",
     "torch_stream",
     "use_backend",
     "zeros",

@@ -218,5 +218,22 @@ class Backend(DeviceInterface):
         """Meets the ranks of a rank table."""
 
 
+_find_shapes: Optional[Callable[[Backend], Backend]] = None
+
+
+def set_shapes_finder(find: Callable[[Backend], Backend]) -> None:
+    """Registers the function that finds the shapes backend with the rules of another backend."""
+    global _find_shapes
+    _find_shapes = find
+
+
+def without_values(backend: Backend) -> Backend:
+    """The backend that infers what another one would compute; itself where it has no values."""
+    if not backend.has_values:
+        return backend
+    assert _find_shapes is not None, "set by ascend_aclnn.selection"
+    return _find_shapes(backend)
+
+
 # A process can only choose a whole Backend (``selection``), though ``core`` needs no more of it than a DeviceInterface.
 current_backend = cast(Callable[[], Backend], current.current_backend)

@@ -76,8 +76,7 @@ class Invocation:
 
     def tensor(self, position: int, parameter: Parameter, arg: Any) -> Optional[Tensor]:
         if isinstance(arg, Tensor):
-            self.check_backend(parameter, arg)
-            return self.formatted(position, arg)
+            return self.formatted(position, self.of_backend(parameter, arg))
         if arg is None:
             return None
         if parameter.direction == "inout":
@@ -88,12 +87,15 @@ class Invocation:
             self.write_backs.append(WriteBack(tensor, array))
         return self.formatted(position, tensor)
 
-    def check_backend(self, parameter: Parameter, tensor: Tensor) -> None:
-        if tensor.storage.backend is not self.backend:
-            text = (
-                f"is a Tensor of the {tensor.storage.backend.name} backend; the backend in use is {self.backend.name}"
-            )
+    def of_backend(self, parameter: Parameter, tensor: Tensor) -> Tensor:
+        """The Tensor, which must be of the backend in use; where that has no values, any Tensor's description will do."""
+        backend = self.backend
+        if tensor.storage.backend is backend:
+            return tensor
+        if backend.has_values:
+            text = f"is a Tensor of the {tensor.storage.backend.name} backend; the backend in use is {backend.name}"
             raise TypeError(self.describe(parameter, text))
+        return Tensor.on(backend.allocate(tensor.storage.nbytes, 0), tensor)
 
     def _check_writable(self, parameter: Parameter, arg: Any) -> None:
         if not isinstance(arg, np.ndarray):

@@ -76,8 +76,7 @@ def _passed_output(call: Invocation, position: int, parameter: Parameter, item: 
 
 def _passed_tensor(call: Invocation, position: int, parameter: Parameter, item: Any) -> Any:
     if isinstance(item, Tensor):
-        call.check_backend(parameter, item)
-        return call.formatted(position, item)
+        return call.formatted(position, call.of_backend(parameter, item))
     if not isinstance(item, np.ndarray):
         text = f"(out=) is a {type(item).__name__}; it must be a Tensor or ndarray"
         raise TypeError(call.describe(parameter, text))

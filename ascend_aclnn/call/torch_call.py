@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
-from ascend_aclnn.backends.interface import Backend, RememberedCall
+from ascend_aclnn.backends.interface import Backend, RememberedCall, without_values
 from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.invoke import invoke
 from ascend_aclnn.call.outputs import output_items
@@ -53,10 +53,12 @@ def call_with_torch(
     npu = _npus.get((backend, device))
     if npu is None:
         place = device.type
+        if place == "meta" or not backend.has_values:
+            return call_without_values(backend, plan, args, out, device)
         if place == "cpu":
             return _on_host(plan, args, out, device, call)
         if place != "npu":
-            raise TypeError(f"{name}: the torch tensors are on {device}; they must be on cpu or npu")
+            raise TypeError(f"{name}: the torch tensors are on {device}; they must be on cpu, npu or meta")
         if backend.name != "npu":
             text = f"the torch tensors are on {device}, and the backend in use is {backend.name}"
             raise TypeError(f'{name}: {text}; choose the NPU with use_backend("npu")')
@@ -88,6 +90,26 @@ def _on_host(plan: CallPlan, args: Sequence[Any], out: Any, device: Any, call: C
     if isinstance(result, tuple):
         return type(result)(*(_converted(value, torch_of) for value in result))
     return _converted(result, torch_of)
+
+
+def call_without_values(backend: Backend, plan: CallPlan, args: Sequence[Any], out: Any, device: Any) -> Any:
+    """What a call with torch tensors would return, of torch tensors that have no values (meta tensors, FakeTensors)."""
+    shapes = without_values(backend)
+    known: dict[int, tuple[Tensor, Any]] = {}  # id of a Tensor -> the Tensor and its torch tensor
+
+    def described(torch_tensor: Any) -> Tensor:
+        spec = torch_interop.spec_of(torch_tensor)
+        tensor = Tensor.on(shapes.allocate(spec.storage_nbytes, 0), spec)
+        known[id(tensor)] = (tensor, torch_tensor)
+        return tensor
+
+    def torch_of(tensor: Tensor) -> Any:
+        return known[id(tensor)][1] if id(tensor) in known else torch_interop.empty_like_spec(tensor, device)
+
+    invocation = Invocation(shapes, plan, True)
+    tensors = [_mapped(arg, described, plan, device) for arg in args]
+    invoke(invocation, tensors, out if out is None else _mapped(out, described, plan, device), None)
+    return plan.result([_converted(invocation.values[i], torch_of) for i in plan.results])
 
 
 class _Npu:
@@ -275,7 +297,7 @@ def _mapped(value: Any, function: Callable[[Any], Any], plan: CallPlan, device: 
         if value.device != device:
             text = f"the torch tensors are on {device} and {value.device}; they must be on one device"
             raise TypeError(f"{plan.operator.name}: {text}")
-        lost = torch_interop.why_not_differentiated(value)
+        lost = torch_interop.why_not_differentiated(value, plan.operator.name, bool(plan.operator.gradients))
         if lost:
             raise TypeError(f"{plan.operator.name}: {lost}")
         return function(value)

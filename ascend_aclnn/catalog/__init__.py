@@ -9,6 +9,7 @@ corrected, alone:
 ``examples/``      a call of each operator that has a reference, and its result
 ``overlay.json``   corrections of that, a reason each
 ``defaults.json``  defaults of attributes, the evidence of each
+``gradients.json``  gradients of inputs, as expressions of operators and torch functions: see ``Operator.gradients``
 ``other_names.json``  names of torch and NumPy, and the operators that are meant
 ``traits.json``    what prototypes and documents do not say: data-dependent shapes, workspaces, standards of accuracy
 """
@@ -187,6 +188,16 @@ class Operator:
         pattern, revisions = _documents()
         revision = revisions.get(self.document, revisions["*"])
         return pattern.format(repository=repository, revision=revision, path=path)
+
+    @functools.cached_property
+    def gradients(self) -> dict[str, str]:
+        """Gradients of inputs as Python expressions; {} where none is known.
+
+        The key names the inputs whose gradients the results are, in order; "x1,x2": both have the same one. The names in an
+        expression are the inputs and outputs of the Python function, ``grad_<output>``, operators (``rms_norm_grad``), and
+        the helpers of ``ascend_aclnn.torch_ops``.
+        """
+        return _row(FOLDER / "gradients.json", self.name) or {}
 
     @functools.cached_property
     def data_dependent(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 import ascend_aclnn
-from ascend_aclnn.cli import array_api, doctor, explain, recording, verify
+from ascend_aclnn.cli import array_api, doctor, explain, recording, torch_ops, verify
 from ascend_aclnn.cli import catalog as cli_catalog
 from ascend_aclnn.cli import emulator as cli_emulator
 from ascend_aclnn.cli import native as cli_native
@@ -30,6 +30,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     cli_native.add_commands(commands)
     array_api.add_commands(commands)
     recording.add_commands(commands)
+    torch_ops.add_commands(commands)
     options = parser.parse_args(argv)
     if not hasattr(options, "run"):
         parser.print_help()

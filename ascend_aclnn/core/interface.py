@@ -128,6 +128,7 @@ class DeviceInterface(abc.ABC):
     soc: str
     emulated: bool
     wraps_host_memory: bool  # an ndarray can be an operator's argument as it is
+    has_values = True  # False: tensors have shapes and dtypes only, and operators compute nothing
 
     # memory
     @abc.abstractmethod

@@ -41,13 +41,21 @@ def is_torch_tensor(value: object) -> bool:
     return kind is not None and isinstance(value, kind)
 
 
-def why_not_differentiated(tensor: Any) -> str:
-    """What is wrong with a torch tensor whose gradient would be lost; "" where none is recorded."""
+def why_not_differentiated(tensor: Any, name: str, known: bool) -> str:
+    """What is wrong with a torch tensor whose gradient would be lost; "" where none is recorded.
+
+    ``known``: the catalog has the gradient of the operator of this name.
+    """
     if not (tensor.requires_grad and sys.modules["torch"].is_grad_enabled()):
         return ""
+    text = "a torch tensor requires grad, which ops does not record; "
+    if known:
+        return (
+            text + f'aclnn.torch_function("{name}") records it; or call this under torch.no_grad(), or pass x.detach()'
+        )
     return (
-        "a torch tensor requires grad, which an aclnn operator does not record; call it under torch.no_grad(), pass "
-        "x.detach(), or write a torch.autograd.Function whose backward calls the operator of the gradient"
+        text + "call it under torch.no_grad(), pass x.detach(), or write a torch.autograd.Function whose backward "
+        "calls the operator of the gradient"
     )
 
 
@@ -141,6 +149,12 @@ def describe(tensor: Any) -> TorchMemory:
         storage_shape,
         device.index or 0,
     )
+
+
+def spec_of(tensor: Any) -> TensorSpec:
+    """A torch tensor's description, for tensors without memory too; symbolic sizes become numbers."""
+    numbers = [tuple(map(int, sizes)) for sizes in (tensor.shape, tensor.stride())]
+    return TensorSpec(numbers[0], as_datatype(tensor.dtype), numbers[1], int(tensor.storage_offset()))
 
 
 def _private_format(

@@ -41,6 +41,7 @@ NAVIGATION = (
     ("docs/errors.md", "Error codes", "错误码"),
     ("docs/arrays.md", "Tensors as arrays", "数组用法"),
     ("docs/streams.md", "Streams and memory", "流与内存"),
+    ("docs/torch.md", "torch: gradients, shapes", "torch:梯度与形状"),
     ("docs/emulator/README.md", "Start here", "快速开始"),
     ("docs/emulator/torch-npu.md", "torch_npu", "使用 torch_npu"),
     ("docs/emulator/mindspore.md", "MindSpore", "使用 MindSpore"),

@@ -361,7 +361,7 @@ def test_backend_is_chosen_by_the_environment() -> None:
     assert done.stdout.split() == ["numpy", "Ascend310P3", "False"], done.stderr
     env["ASCEND_ACLNN_BACKEND"] = "gpu"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=env)
-    assert "backend is 'gpu'; it must be 'numpy', 'npu' or 'auto'" in done.stderr
+    assert "backend is 'gpu'; it must be 'numpy', 'npu', 'shapes' or 'auto'" in done.stderr
 
 
 def test_formats_follow_the_documents_and_the_inputs(each_backend: Backend) -> None:

@@ -163,7 +163,7 @@ def test_a_device_that_is_asked_for_and_not_there(tmp_path: Path) -> None:
     status, text = run(tmp_path, ASCEND_ACLNN_BACKEND="npu")
     assert status == 1 and "ASCEND_ACLNN_BACKEND=npu asks for a device, and none can be used" in text
     status, text = run(tmp_path, ASCEND_ACLNN_BACKEND="gpu")
-    assert status == 1 and "ASCEND_ACLNN_BACKEND is 'gpu'; it must be numpy, npu or auto" in text
+    assert status == 1 and "ASCEND_ACLNN_BACKEND is 'gpu'; it must be numpy, npu, shapes or auto" in text
 
 
 def test_what_is_broken_stops_nothing_where_no_device_is_asked_for(tmp_path: Path) -> None:

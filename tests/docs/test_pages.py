@@ -137,6 +137,16 @@ def test_the_page_on_recordings_runs(
     assert "0 aclnnAdd (0, 0)" in capsys.readouterr().out
 
 
+def test_the_page_on_torch_runs(torch: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    layer, shapes = python_blocks(ROOT / "docs" / "torch.md")
+    scope: dict[str, Any] = {}
+    with aclnn.use_backend("numpy"):
+        exec(compile(layer, "torch.md", "exec"), scope)
+        assert scope["x"].grad.shape == (4, 8)
+        exec(compile(shapes, "torch.md", "exec"), scope)
+    assert capsys.readouterr().out == shapes.splitlines()[-1][2:] + "\n"
+
+
 def test_the_page_on_ranks_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the only rank; tests/collectives runs more."""
     for variable, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"), ("ASCEND_ACLNN_PORT", "0")):
@@ -166,6 +176,7 @@ RUN = {
     "docs/recording.md": 1,
     "docs/streams.md": 3,
     "docs/testing.md": 1,
+    "docs/torch.md": 2,
 }
 
 
