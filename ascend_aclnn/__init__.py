@@ -124,17 +124,20 @@ if TYPE_CHECKING:
     from ascend_aclnn import ops
     from ascend_aclnn.communicator import Communicator, CommunicatorConfig
     from ascend_aclnn.executor import Executor
+    from ascend_aclnn.graph import Graph, TaskGroup
     from ascend_aclnn.torch_ops import torch_function
 else:
 
     def __getattr__(name):
-        """``ops``, ``array_api``, ``torch_function``, ``Executor`` and ``Communicator`` are imported at the first use."""
+        """Modules and classes that load the backends are imported at the first use, and ``torch_function`` with them."""
         import importlib
 
         if name in ("array_api", "ops"):
             return importlib.import_module(f"ascend_aclnn.{name}")
         if name in ("Communicator", "CommunicatorConfig"):
             return getattr(importlib.import_module("ascend_aclnn.communicator"), name)
+        if name in ("Graph", "TaskGroup"):
+            return getattr(importlib.import_module("ascend_aclnn.graph"), name)
         if name == "Executor":
             return importlib.import_module("ascend_aclnn.executor").Executor
         if name == "torch_function":
@@ -155,10 +158,12 @@ __all__ = [
     "Event",
     "Executor",
     "Format",
+    "Graph",
     "LibraryNotFound",
     "MemoryInfo",
     "Scalar",
     "Stream",
+    "TaskGroup",
     "Tensor",
     "UnsupportedOperator",
     "__version__",

@@ -8,6 +8,7 @@ from typing import Any, Optional
 from ascend_aclnn import catalog
 from ascend_aclnn.backends.interface import current_backend
 from ascend_aclnn.call import executor_values
+from ascend_aclnn.call.invoke import refuse_captured
 from ascend_aclnn.core.streams import Stream, check_stream
 
 
@@ -54,6 +55,8 @@ class Executor:
             check_stream(stream, self._backend)
         if self._spent:
             raise RuntimeError(f"{self.operator.name}: the executor {self._spent}")
+        if self.operator.data_dependent and self._backend.captures:
+            refuse_captured(self._backend, self.operator, stream)
         if not self._often:
             self._spent = "has run; make it with repeatable=True to run it often"
         self._run(stream)

@@ -13,16 +13,29 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Protocol,
 
 import numpy.typing as npt
 
-from ascend_aclnn.catalog import Operator
+from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core import current
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.interface import DeviceInterface
+from ascend_aclnn.core.graph_record import GraphRecord
+from ascend_aclnn.core.interface import DeviceInterface, GraphState
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
 
 if TYPE_CHECKING:  # imported on use: most programs do not communicate
     from ascend_aclnn.core.hccl import CommunicatorConfig
+
+
+def operands(operator: Operator, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """What a call reads, and what it writes: its values that are tensors, or lists of them."""
+    read, written = [], []
+    for parameter, value in zip(operator.parameters, values):
+        if parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and value is not None:
+            if parameter.direction != "out":
+                read.append(value)
+            if parameter.direction != "in":
+                written.append(value)
+    return read, written
 
 
 class PreparedCall(abc.ABC):
@@ -72,6 +85,57 @@ class RememberedCall(abc.ABC):
 
         False, and nothing done, where the stream is not of the current device.
         """
+
+
+class CapturedGraph(GraphState, abc.ABC):
+    """A graph of a backend. ``Graph`` owns it, and sees to it that it is captured before it is replayed."""
+
+    record: GraphRecord
+
+    @property
+    @abc.abstractmethod
+    def memory(self) -> int:
+        """Bytes that the graph holds for tensors and workspaces made in its capture."""
+
+    @abc.abstractmethod
+    def begin(self, stream: Stream, mode: int) -> None:
+        """Begins the capture of a stream; ``mode`` is a aclmdlRICaptureMode."""
+
+    @abc.abstractmethod
+    def end(self) -> None:
+        """Ends the capture. Where that fails, nothing is left of it, and its streams run again."""
+
+    @abc.abstractmethod
+    def abandon(self) -> None:
+        """Ends the capture and drops what it recorded; never raises."""
+
+    @abc.abstractmethod
+    def replay(self, stream: Optional[Stream]) -> None:
+        """Queues a replay on a stream (None: the current one)."""
+
+    @abc.abstractmethod
+    def begin_group(self, stream: Stream) -> None:
+        """Begins a task group on a captured stream."""
+
+    @abc.abstractmethod
+    def end_group(self, stream: Stream) -> int:
+        """Ends it: its number."""
+
+    @abc.abstractmethod
+    def begin_update(self, stream: Stream, group: int) -> None:
+        """What is queued on the stream from now on replaces the tasks of a group."""
+
+    @abc.abstractmethod
+    def end_update(self, stream: Stream) -> None:
+        """Replaces them, when the stream comes to it."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Waits for replays and releases the graph; idempotent."""
+
+    @abc.abstractmethod
+    def let_go(self) -> None:
+        """As ``close``, by a finalizer: on any thread, at any moment, without waiting."""
 
 
 class Collective(NamedTuple):
@@ -167,6 +231,10 @@ class Backend(DeviceInterface):
         each call makes; ``results`` the positions of what each call returns. None where there is no such thing.
         """
         return None
+
+    @abc.abstractmethod
+    def graph(self) -> CapturedGraph:
+        """A graph, not captured yet."""
 
     @abc.abstractmethod
     def view_shape(self, tensor: Tensor) -> tuple[int, ...]:

@@ -36,7 +36,9 @@ def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]
     if args and type(args[0]) is not Tensor and type(args[0]) is not np.ndarray and is_torch_tensor(args[0]):
         torch_tensor = args[0]
     key = None if torch_tensor is not None else signature(arguments, (backend, stream is None, out is None))
-    if not backend.wraps_host_memory:
+    if backend.captures:  # a call that is recorded is made in full
+        key = None
+    elif not backend.wraps_host_memory:
         remembered = None if key is None else find_on_device(plan, key)
         again = None if remembered is None else remembered.run(arguments, stream)
         if again is not None:

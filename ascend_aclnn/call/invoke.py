@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from ascend_aclnn.backends.interface import HostRunner
+from ascend_aclnn.backends.interface import Backend, HostRunner
 from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.outputs import bind_outputs, blame_inputs
+from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.errors import AclError
-from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.streams import Stream, current_stream
 from ascend_aclnn.core.tensor import Tensor
 
 
@@ -18,6 +19,8 @@ def invoke(invocation: Invocation, args: Sequence[Any], out: Any, stream: Option
     operator = invocation.plan.operator
     invocation.bind_inputs(args)
     bind_outputs(invocation, out)
+    if operator.data_dependent and invocation.backend.captures:
+        refuse_captured(invocation.backend, operator, stream)
     try:
         runner = invocation.backend.run(operator, invocation.values, stream)
     except AclError as error:
@@ -25,6 +28,12 @@ def invoke(invocation: Invocation, args: Sequence[Any], out: Any, stream: Option
     if operator.data_dependent:
         _read_shapes(invocation)
     return runner
+
+
+def refuse_captured(backend: Backend, operator: Operator, stream: Optional[Stream]) -> None:
+    """Raises 107027 for a data-dependent operator on a stream that is captured."""
+    why = f"{operator.name} gives its outputs shapes that depend on data, for which the call waits"
+    backend.refuse_captured(current_stream() if stream is None else stream, "aclrtSynchronizeStream", why)
 
 
 def _read_shapes(invocation: Invocation) -> None:

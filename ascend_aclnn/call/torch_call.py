@@ -173,7 +173,8 @@ class _Npu:
         """The results of a call that is remembered; None, and nothing done, where it is not, or another device is current."""
         items = (*args, *output_items(plan, out))
         key, addresses = self.signature(items, out is None)
-        remembered: Optional[_Replay] = None if key is None else find_on_device(plan, key)
+        recording = bool(self._start[0].captures)  # a call that is recorded is made in full
+        remembered: Optional[_Replay] = None if key is None or recording else find_on_device(plan, key)
         return None if remembered is None else remembered.run(items, addresses, self.stream)
 
     def tensor(self, torch_tensor: Any) -> Tensor:
@@ -277,7 +278,7 @@ def _on_npu(npu: _Npu, backend: Backend, plan: CallPlan, args: Sequence[Any], ou
     invoke(invocation, tensors, out_tensors, npu.stream)
     results = [invocation.values[i] for i in plan.results]
     key, _ = npu.signature((*args, *output_items(plan, out)), out is None)
-    if key is not None:
+    if key is not None and not backend.captures:
         items = (*tensors, *output_items(plan, out_tensors))
         remember_on_device(invocation, key, items, lambda remembered: _Replay(remembered, device))
     passed = {position: args[at] for position, at in plan.changed}

@@ -16,6 +16,26 @@ OUT_OF_MEMORY = 207001
 FIND_KERNEL_ERROR = 561003
 INNER_NULLPTR = 561103
 
+# Of captured graphs. ``core.error_codes`` says what to do about each.
+INVALID_PARAM = 100000
+RT_PARAM_INVALID = 107000
+INVALID_HANDLE = 107017
+CAPTURE_DEPENDENCY = 107024
+STREAM_UNJOINED = 107025
+MODEL_CAPTURED = 107026
+STREAM_CAPTURED = 107027
+EVENT_CAPTURED = 107028
+STREAM_NOT_CAPTURED = 107029
+CAPTURE_MODE_NOT_SUPPORT = 107030
+CAPTURE_IMPLICIT = 107031
+CAPTURE_CONFLICT = 107032
+TASK_GROUP_STATUS = 107033
+TASK_GROUP_INTERRUPTED = 107034
+CAPTURE_WRONG_THREAD = 107038
+RT_INTERNAL_ERROR = 507000
+FORKED = 507899
+CAPTURE_INVALIDATED = 507903
+
 
 def status_name(status: int) -> str:
     """CANN's name of a status number ("ACLNN_ERR_PARAM_INVALID"), "" where it has none."""
@@ -73,7 +93,7 @@ class AclError(RuntimeError):
     line says what to do, where that is more than the detail says.
     """
 
-    _explained = False  # the detail always says what to do
+    _explained = False  # the detail says what to do
 
     def __init__(
         self,
@@ -84,7 +104,10 @@ class AclError(RuntimeError):
         operator: Optional[str] = None,
         argument: Optional[str] = None,
         rule: Optional[str] = None,
+        explained: bool = False,
     ) -> None:
+        """``explained``: the detail says what to do."""
+        self._explained = self._explained or explained
         self.status = status
         self.rule = rule
         self.name = status_name(status)
@@ -102,11 +125,11 @@ class AclError(RuntimeError):
         super().__init__("\n  ".join(lines))
 
     def __reduce__(self) -> tuple[object, ...]:
-        state = {"operator": self.operator, "argument": self.argument, "rule": self.rule}
+        state = {"operator": self.operator, "argument": self.argument, "rule": self.rule, "explained": self._explained}
         return _rebuild, (type(self), self.status, self.routine, self.detail, state)
 
 
-def _rebuild(kind: type[AclError], status: int, routine: str, detail: str, names: dict[str, Optional[str]]) -> AclError:
+def _rebuild(kind: type[AclError], status: int, routine: str, detail: str, names: dict[str, Any]) -> AclError:
     return kind(status, routine, detail, **names)
 
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import abc
 import weakref
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
+
+from ascend_aclnn.core.errors import STREAM_CAPTURED, AclError
 
 
 class MemoryInfo(NamedTuple):
@@ -72,6 +75,22 @@ class StreamHandle(abc.ABC):
         """Work queued from now on runs after what is queued on another stream now."""
 
 
+class GraphState:
+    """What memory knows of the graph whose capture made it."""
+
+    replayed = False
+
+
+class Recorder(abc.ABC):
+    """Takes what is queued on a stream: for a graph that is captured, or to replace the tasks of a task group."""
+
+    capturing: bool
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """ "graph 1, mode global; captured last: aclnnAdd, task 3", for messages."""
+
+
 class Storage(abc.ABC):
     """One allocation of a backend's memory, shared by a tensor and its views and released exactly once."""
 
@@ -94,6 +113,7 @@ class Storage(abc.ABC):
         """Copies host bytes into the storage; ordered after the work that uses it, done when this returns."""
 
     owner: object = None  # the owner of borrowed memory
+    graph: Optional[GraphState] = None  # that the memory was made for, while it was captured
 
     @property
     @abc.abstractmethod
@@ -129,6 +149,14 @@ class DeviceInterface(abc.ABC):
     emulated: bool
     wraps_host_memory: bool  # an ndarray can be an operator's argument as it is
     has_values = True  # False: tensors have shapes and dtypes only, and operators compute nothing
+    # what is queued on these streams (device and handle) is recorded and not run; mostly empty
+    captures: Mapping[tuple[int, int], Recorder]
+
+    def refuse_captured(self, stream: StreamHandle, routine: str, why: str) -> None:
+        """Raises 107027 while a stream is captured."""
+        recorder = self.captures.get((stream.device, stream.handle))
+        if recorder is not None and recorder.capturing:
+            raise AclError(STREAM_CAPTURED, routine, f"{why} ({recorder.describe()})")
 
     # memory
     @abc.abstractmethod

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ascend_aclnn.core.printing import why_unread
 from ascend_aclnn.core.stored import StoredTensor
 
 MOST_VALUES = 4096  # of more, the values are not fetched from the device
@@ -35,7 +36,7 @@ def tensor_html(tensor: StoredTensor) -> str:
     if tensor.size > MOST_VALUES:
         values = f"{tensor.size} elements; .numpy() fetches them"
     else:
-        values = np.array2string(tensor.numpy(), separator=", ", threshold=64, edgeitems=3)
+        values = why_unread(tensor) or np.array2string(tensor.numpy(), separator=", ", threshold=64, edgeitems=3)
     return f"<b>Tensor</b>{table(facts(tensor))}<pre>{html.escape(values)}</pre>"
 
 

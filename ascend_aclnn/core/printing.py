@@ -42,6 +42,9 @@ def _shown(tensor: Any, separator: str, prefix: str) -> Optional[str]:
         return None
     if tensor.size and not tensor.storage.has_memory:
         return None  # empty() reserves memory at the first touch, and looking is none
+    unread = why_unread(tensor)
+    if unread:
+        return unread
     try:
         array = tensor.numpy() if tensor.size <= THRESHOLD or tensor.format.private else _edges(tensor)
     except (AclError, ValueError) as error:  # a device that has failed, a blocked format that the host cannot read
@@ -50,6 +53,15 @@ def _shown(tensor: Any, separator: str, prefix: str) -> Optional[str]:
         array = hifloat8.decode(array)
     threshold = 0 if tensor.size > THRESHOLD else THRESHOLD
     return np.array2string(array, separator=separator, prefix=prefix, threshold=threshold, edgeitems=EDGE)
+
+
+def why_unread(tensor: Any) -> str:
+    """Why a tensor's values cannot be looked at now; "" where they can."""
+    graph = tensor.storage.graph
+    if graph is not None and not graph.replayed:
+        return "<captured, not run yet>"
+    # reading may be refused, and must not disturb the capture
+    return "<not read while a stream is captured>" if tensor.backend.captures else ""
 
 
 def _edges(tensor: Any) -> npt.NDArray[Any]:

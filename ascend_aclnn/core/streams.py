@@ -152,6 +152,9 @@ class Stream(StreamHandle):
         """
         from concurrent.futures import ThreadPoolExecutor
 
+        if self.backend.captures:
+            text = "a callback waits for its stream, and would not be called at each replay; add it after the replay"
+            self.backend.refuse_captured(self, "aclrtSynchronizeEvent", text)
         event = self.record_event()
         if self._callbacks is None:
             self._callbacks = ThreadPoolExecutor(1, "ascend-aclnn-callbacks")
@@ -159,6 +162,10 @@ class Stream(StreamHandle):
 
     def close(self) -> None:
         """Synchronises and destroys the stream; idempotent. A borrowed stream is only released."""
+        if self._release.alive and self.backend.captures:
+            self.backend.refuse_captured(
+                self, "aclrtDestroyStream", "a stream cannot be destroyed while it is captured"
+            )
         self._release()
 
     def __enter__(self) -> Stream:

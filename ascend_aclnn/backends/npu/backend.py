@@ -17,6 +17,7 @@ from ascend_aclnn.backends.interface import Backend, CommunicatorEndpoint
 from ascend_aclnn.backends.npu import formats, prototypes
 from ascend_aclnn.backends.npu.communication import CollectiveBlock, Hccl, HcclCommunicator
 from ascend_aclnn.backends.npu.executor import Launcher, NpuPreparedCall
+from ascend_aclnn.backends.npu.graphs import NpuGraph
 from ascend_aclnn.backends.npu.library import Libraries, flaw, is_file
 from ascend_aclnn.backends.npu.memory import NpuStorage, Pool, address_of, pinned_array
 from ascend_aclnn.backends.npu.remembered import NpuRememberedCall, can_be_remembered
@@ -24,6 +25,7 @@ from ascend_aclnn.backends.npu.runtime import DEVICE_TO_HOST, HOST_TO_DEVICE, St
 from ascend_aclnn.backends.npu.session import Session
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import STREAM_CAPTURED, AclError
 from ascend_aclnn.core.hccl import CommunicatorConfig
 from ascend_aclnn.core.interface import (
     DeviceProperties,
@@ -49,6 +51,8 @@ class NpuBackend(Backend):
     def __init__(self, libraries: Libraries) -> None:
         self.session = Session(self, libraries)
         self.runtime = self.session.runtime
+        self.captures = self.runtime.captures
+        self._graphs: weakref.WeakSet[NpuGraph] = weakref.WeakSet()
         self.soc = self.runtime.soc
         accept_reported(self.soc)
         self.emulated = libraries.exports("aclemuLiveCount")
@@ -82,6 +86,11 @@ class NpuBackend(Backend):
         call = NpuRememberedCall(self.session, plan, values, sources, results)
         self._remembered.add(call)
         return call
+
+    def graph(self) -> NpuGraph:
+        graph = NpuGraph(self.session)
+        self._graphs.add(graph)
+        return graph
 
     def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
         return formats.convert(self.launcher, tensor, format)
@@ -177,6 +186,10 @@ class NpuBackend(Backend):
         return info
 
     def empty_cache(self) -> None:
+        for recorder in self.captures.values():
+            if recorder.capturing:
+                text = "the cache cannot be emptied while a stream is captured"
+                raise AclError(STREAM_CAPTURED, "aclrtSynchronizeStream", f"{text} ({recorder.describe()})")
         self._release_remembered()
         for state in list(self.runtime.devices.values()):
             self.runtime.drop_order_events(state)
@@ -319,6 +332,15 @@ class NpuBackend(Backend):
         state = self._state(stream)
         with self.runtime.on(state.device):
             self.runtime.call("aclrtStreamWaitEvent", state.handle, event)
+        for graph in self._capturing():
+            if graph.record.knows(event):
+                if state.graph is None:
+                    graph.join(state)
+                graph.record.wait(event, state.handle)
+
+    def _capturing(self) -> set[NpuGraph]:
+        """The graphs that are captured now."""
+        return {graph for graph in self._graphs if graph.capturing} if self.captures else set()
 
     def create_event(self, device: int) -> int:
         flags = prototypes.constant("constants", "ACL_EVENT_SYNC")
@@ -332,6 +354,11 @@ class NpuBackend(Backend):
         state = self._state(stream)
         with self.runtime.on(state.device):
             self.runtime.check("aclrtRecordEvent", self.runtime.record_event(event, state.handle))
+        for graph in self._capturing():
+            if state.graph is graph:
+                graph.record.record(event, state.handle)
+            else:
+                graph.record.forget(event)
 
     def event_synchronize(self, event: int, timeout: Optional[float]) -> None:
         self.runtime.wait_event(event, timeout)
@@ -349,6 +376,8 @@ class NpuBackend(Backend):
 
     def _release_handles(self) -> None:
         """At exit: executors first, then the aclTensors that Tensors still hold."""
+        for graph in list(self._graphs):
+            graph.close()
         self.launcher.close()
         self._release_remembered()
         self.session.handles.close()

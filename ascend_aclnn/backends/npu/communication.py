@@ -102,6 +102,13 @@ class _QueuedCollective:
     ) -> None:
         self.owner, self.target, self.collective, self.items = owner, target, collective, list(items)
 
+    def operands(self) -> tuple[list[Optional[Tensor]], list[Optional[Tensor]]]:
+        """The tensors that it reads, and those that it writes."""
+        if self.collective is not None:
+            return [self.collective.send], [self.collective.receive]
+        read, written = ([tensor for is_send, tensor, _ in self.items if is_send is side] for side in (True, False))
+        return read, written  # type: ignore[return-value]  # of a list that may have None
+
 
 class _Open(threading.local):
     group: Optional[CollectiveBlock] = None  # of this thread
@@ -310,6 +317,8 @@ class HcclCommunicator(CommunicatorEndpoint):
                 self._exchange(call.items, target, stream)
             else:
                 self._collective(call.collective, target, stream)
+            if stream.graph is not None:
+                stream.graph.add("collective", stream.launched[-1], stream, *call.operands())
         finally:
             if stream is not target:
                 self.runtime.queue_after(stream, target)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
 from ascend_aclnn import rules
-from ascend_aclnn.backends.interface import PreparedCall
+from ascend_aclnn.backends.interface import PreparedCall, operands
 from ascend_aclnn.backends.npu import handles as native_handles
 from ascend_aclnn.backends.npu.handles import Handles, Undo
 from ascend_aclnn.backends.npu.library import Libraries
@@ -214,9 +214,10 @@ def launch(
         status = plan.phase_two(None, 0, executor, *again, stream.handle)
     runtime = session.runtime
     if status:
-        raise runtime.error(plan.name, status, plan.name)
+        captured = stream.graph is not None  # then the text says what is wrong, and the device is well
+        raise AclError(status, plan.name, runtime.recent_error(), operator=plan.name, explained=captured)
     stream.launched.append(plan.name)
-    if runtime.blocking:  # so that a fault of the device carries the operator's name
+    if runtime.blocking and stream.graph is None:  # so that a fault of the device carries the operator's name
         outcome = runtime.await_stream(stream)
         stream.launched.clear()
         if outcome is not None and outcome.status:
@@ -255,6 +256,8 @@ def run(session: Session, plan: LaunchPlan, values: Sequence[Any], stream: Strea
                 for storage in _storages([value]):
                     storage.writer = stream
         launch(session, plan, executor, size, arguments, stream, False)
+        if stream.graph is not None:
+            stream.graph.add("operator", plan.name, stream, *operands(plan.operator, values))
     finally:
         if undo:
             native_handles.destroy(undo)
@@ -376,6 +379,8 @@ class NpuPreparedCall(PreparedCall):
             self._note(target)
         for storage in self._written:
             storage.writer = target
+        if target.graph is not None:
+            target.graph.add("operator", plan.name, target, *operands(plan.operator, self._values))
         if self._plain:
             status = plan.phase_two(None, 0, executor, target.handle)
             if status:

@@ -246,7 +246,8 @@ class Pool:
                     self.searches += 1
                     return segment.first
                 text = self.runtime.recent_error()
-            if attempt or status not in OUT_OF_MEMORY:
+            trimmed = attempt or self.runtime.captures  # while a stream is captured, it cannot be waited for
+            if trimmed or status not in OUT_OF_MEMORY:
                 break
             self.reclaim()
         detail = (
@@ -262,6 +263,10 @@ class Pool:
     def release(self, block: Optional[Block], others: tuple[StreamState, ...], owner: object) -> None:
         """Takes a dropped block (or lets an owner of borrowed memory go) once the other streams have passed."""
         waiting = [stream for stream in others if stream.alive]
+        for stream in waiting:
+            if stream.graph is not None:  # it may run there again, and an event would become part of the capture
+                stream.graph.keep(block, owner)
+                return
         events: list[int] = []
         try:
             if waiting:
@@ -277,7 +282,7 @@ class Pool:
         if events:
             self.pending.append((events, block, owner))
         else:
-            self._passed(block, owner)
+            self.pass_on(block, owner)
 
     def free(self, block: Block) -> None:
         """Takes a block that only its own stream has used. Takes the lock itself."""
@@ -313,9 +318,10 @@ class Pool:
                 continue
             events, block, owner = self.pending.pop(at)
             self.free_events += events
-            self._passed(block, owner)
+            self.pass_on(block, owner)
 
-    def _passed(self, block: Optional[Block], owner: object) -> None:
+    def pass_on(self, block: Optional[Block], owner: object) -> None:
+        """Takes a block, or lets an owner go, that nothing uses any more."""
         if block is not None:
             self._take(block)
         else:
@@ -525,6 +531,8 @@ class NpuStorage(Storage):
     def _reserve(self, stream: StreamState) -> Block:
         self.block = stream.device.pool.allocate(self.nbytes, stream)
         self.base = self.block.address
+        if stream.graph is not None:
+            self.graph = stream.graph  # type: ignore[assignment]  # a NpuGraph
         return self.block
 
     def use(self, stream: StreamState) -> None:
@@ -534,6 +542,8 @@ class NpuStorage(Storage):
                 f"a tensor on device {self.device} is used on a stream of device {stream.device.index}; "
                 f"run it under  with Device({self.device})"
             )
+        if stream.graph is not None:
+            stream.graph.use(self, stream)
         if self.owners_stream is not None and self.owner is None:
             self.home = stream  # where the owner works now, and keeps its own order
             return
@@ -569,8 +579,12 @@ class NpuStorage(Storage):
             self.runtime.wait_stream(self.writer)
 
     def make_wait(self, stream: StreamHandle) -> None:
-        if self.writer is not None and self.writer.alive:
-            stream.wait_stream(Stream.adopt(self.backend, self.device, self.writer.handle))
+        writer = self.writer
+        if writer is None or not writer.alive:
+            return
+        replays = writer.graph is not None and not writer.graph.capturing
+        for each in writer.graph.streams() if writer.graph is not None and replays else [writer]:
+            stream.wait_stream(Stream.adopt(self.backend, self.device, each.handle))
 
     def _owners_state(self) -> Optional[StreamState]:
         """The stream that the owner of borrowed memory works on now, if it said so."""
@@ -616,7 +630,8 @@ class NpuStorage(Storage):
         runtime = self.runtime
         target = runtime.current_stream(self.device) if stream is None else runtime.stream(stream.device, stream.handle)
         self.use(target)
-        if self.writer is not target:
+        # a capture cannot wait for what is not part of it: the order counts when it is replayed
+        if self.writer is not target and (target.graph is None or getattr(self.writer, "graph", None) is target.graph):
             self.make_wait(Stream.adopt(self.backend, self.device, target.handle))
         device, host = self._inside(offset, data.nbytes), address_of(data)
         to, source = (device, host) if kind == HOST_TO_DEVICE else (host, device)
@@ -624,6 +639,8 @@ class NpuStorage(Storage):
             runtime.call("aclrtMemcpyAsync", to, data.nbytes, source, data.nbytes, kind, target.handle)
         if kind == HOST_TO_DEVICE:
             self.writer = target
+        if target.graph is not None:
+            target.graph.add("copy", "aclrtMemcpyAsync", target)
         runtime.keep_until_passed(data, target)
 
     def _inside(self, offset: int, nbytes: int) -> int:

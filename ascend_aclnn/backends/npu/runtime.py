@@ -13,6 +13,7 @@ Rules kept here, because breaking them is undefined on the device:
 
 from __future__ import annotations
 
+import abc
 import atexit
 import collections
 import contextlib
@@ -22,7 +23,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Optional
 
 from ascend_aclnn.backends.npu import prototypes
@@ -30,7 +31,8 @@ from ascend_aclnn.backends.npu.library import Libraries, loaded_stubs
 from ascend_aclnn.backends.npu.waiting import WaitOutcome, Waits
 from ascend_aclnn.core import torch_interop
 from ascend_aclnn.core.error_codes import remedy_of
-from ascend_aclnn.core.errors import AclError, LibraryNotFound, status_hint, status_name
+from ascend_aclnn.core.errors import STREAM_CAPTURED, AclError, LibraryNotFound, status_hint, status_name
+from ascend_aclnn.core.interface import Recorder
 from ascend_aclnn.core.streams import entered_streams
 
 REPEAT_INITIALIZE = 100002
@@ -51,10 +53,44 @@ _LAUNCHES_KEPT = 64  # names of launched operators that a late device fault repo
 _EXIT_WAIT_SECONDS = 60.0
 
 
+class StreamGraph(abc.ABC):
+    """A graph as the runtime and the memory know it, that captures a stream or has done so."""
+
+    capturing: bool
+
+    @abc.abstractmethod
+    def add(
+        self, kind: str, name: str, stream: StreamState, read: Iterable[object] = (), written: Iterable[object] = ()
+    ) -> None:
+        """Notes a task."""
+
+    @abc.abstractmethod
+    def use(self, storage: Any, stream: StreamState) -> None:
+        """Notes that the tasks use a NpuStorage."""
+
+    @abc.abstractmethod
+    def keep(self, block: Any, owner: object) -> None:
+        """Keeps a block or an owner of memory until the graph is gone. The runtime's lock is held."""
+
+    @abc.abstractmethod
+    def destroy_later(self, index: int, handle: int) -> None:
+        """Destroys a stream after its capture."""
+
+    @abc.abstractmethod
+    def wait(self, timeout: Optional[float] = None) -> None:
+        """Waits for the replays."""
+
+    @abc.abstractmethod
+    def streams(self) -> list[StreamState]:
+        """Where replays may be under way."""
+
+
 class StreamState:
     """What is known of one stream: its handle, its memory cache, and what was launched since it was last waited for."""
 
     __slots__ = ("alive", "bins", "device", "free", "handle", "launched", "lock", "owned", "workspace")
+
+    graph: Optional[StreamGraph] = None  # that captures the stream, see graphs.GraphStreamState
 
     def __init__(self, device: DeviceState, handle: int, owned: bool) -> None:
         self.device = device
@@ -120,6 +156,7 @@ class Runtime:
         self.lock = threading.Lock()  # guards devices, pools and the work on ``deferred``
         self.order_lock = threading.Lock()  # guards the events between default streams and those that stand for them
         self.devices: dict[int, DeviceState] = {}
+        self.captures: dict[tuple[int, int], Recorder] = {}  # by device and stream, see graphs.py
         self.deferred: collections.deque[Callable[[], None]] = collections.deque()  # worked off under the lock
         self.pending_destroy: collections.deque[tuple[int, int]] = (
             collections.deque()
@@ -471,6 +508,9 @@ class Runtime:
         """Waits for a stream; TimeoutError after ``timeout`` seconds."""
         if not stream.alive:
             return
+        if stream.graph is not None and not stream.graph.capturing:
+            stream.graph.wait(timeout)
+            return
         with self.on(stream.device):
             outcome = self.await_stream(stream, timeout)
             if outcome is None:
@@ -523,8 +563,10 @@ class Runtime:
 
     def _late_fault(self, routine: str, outcome: WaitOutcome, streams: list[StreamState]) -> AclError:
         """A fault that surfaces while waiting: the operator is unknown, what may have caused it is not."""
-        launched = [name for stream in streams for name in stream.launched]
         text = outcome.text or self.recent_error() or status_hint(outcome.status)
+        if outcome.status == STREAM_CAPTURED:  # nothing has run
+            return AclError(outcome.status, routine, text)
+        launched = [name for stream in streams for name in stream.launched]
         if launched:
             text += "\n  launched since the last synchronisation: " + ", ".join(_counted(launched))
             text += "\n  ASCEND_ACLNN_BLOCKING=1 waits after each launch and names the operator"
@@ -553,6 +595,12 @@ class Runtime:
 
     def destroy_stream(self, index: int, handle: int) -> None:
         """Waits for the stream and destroys it, now or at the next call. Never raises."""
+        recorder = self.captures.get((index, handle))
+        if recorder is not None:
+            graph = self.devices[index].streams[handle].graph
+            if graph is not None:
+                graph.destroy_later(index, handle)
+                return
         self.pending_destroy.append((index, handle))
         if self._undisturbed():
             self._drain()

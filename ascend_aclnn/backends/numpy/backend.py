@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import rules
-from ascend_aclnn.backends.interface import CommunicatorEndpoint, HostRunner, PreparedCall
+from ascend_aclnn.backends.interface import CommunicatorEndpoint, HostRunner, PreparedCall, operands
 from ascend_aclnn.backends.numpy import run
+from ascend_aclnn.backends.numpy.captures import HostGraph, PinnedMemory, StreamRecorder, tensors_among
 from ascend_aclnn.backends.numpy.storage import HostBackend, HostStorage, host_memory, host_view, wrap_array
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.errors import RuleViolation
+from ascend_aclnn.core.errors import STREAM_CAPTURED, AclError, RuleViolation
 from ascend_aclnn.core.interface import (
     DeviceProperties,
     MemoryBlock,
@@ -86,9 +87,31 @@ class NumpyBackend(HostBackend):
         violation = self.check(operator, values)
         if violation is not None:
             raise rules.error(operator, violation)
+        recorder = self.recorder(stream) if self.captures else None
+        if recorder is not None:
+            self._record(recorder, operator, values)
+            return None
         bound = self.bind(operator, values)
         bound.run()
         return None if bound.arguments is None else bound.runner
+
+    def _record(self, recorder: StreamRecorder, operator: Operator, values: Sequence[Any]) -> None:
+        """Records a call instead of running it."""
+        read, written = operands(operator, values)
+        storages = [tensor.storage for tensor in tensors_among(written)]
+        if any(storage.array is not None for storage in storages):
+            text = f"{operator.name} was called with ndarrays, whose results the host would have to wait for"
+            raise AclError(STREAM_CAPTURED, "aclrtSynchronizeStream", f"{text} ({recorder.describe()})")
+        for storage in storages:
+            if not storage.has_memory:
+                recorder.graph.adopt(storage)
+        with self.graphs.on_device():
+            bound = self.bind(operator, values)
+        bound.settle()
+        recorder.add("operator", operator.name, bound.run, read, written)
+
+    def graph(self) -> HostGraph:
+        return HostGraph(self.graphs)
 
     def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
         return tensor.shape
@@ -96,7 +119,17 @@ class NumpyBackend(HostBackend):
     def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
         spec = TensorSpec.of(tensor.shape, tensor.dtype, format=format)
         converted = Tensor.on(self.allocate(spec.storage_nbytes, 0), spec)
-        converted.assign(tensor.numpy())
+
+        def convert() -> None:
+            with self.graphs.on_device():
+                converted.assign(tensor.numpy())
+
+        recorder = self.recorder(None) if self.captures else None
+        if recorder is None:
+            convert()
+        else:
+            recorder.graph.adopt(converted.storage)
+            recorder.add("operator", "aclnnNpuFormatCast", convert, [tensor], [converted])
         return converted
 
     # communication
@@ -128,6 +161,9 @@ class NumpyBackend(HostBackend):
 
     # memory
     def from_host(self, array: npt.NDArray[Any], dtype: DataType) -> Tensor:
+        if self.captures:  # on a device this is a copy
+            self.graphs.refuse_copy()
+            return wrap_array(self, np.array(array, dtype.numpy, order="C"), dtype)
         plain = all(s >= 0 and s % array.itemsize == 0 for s in array.strides) and array.dtype.isnative
         return wrap_array(self, array if plain else np.array(array, dtype.numpy, order="C"), dtype)
 
@@ -154,7 +190,7 @@ class NumpyBackend(HostBackend):
         return MemoryInfo(free, total, self._used, 0)
 
     def empty_cache(self) -> None:
-        return None
+        self.graphs.refuse_wait("aclrtSynchronizeStream", "the cache cannot be emptied")
 
     def set_deterministic(self, level: int) -> None:
         return None  # the references sum in a fixed order
@@ -169,7 +205,9 @@ class NumpyBackend(HostBackend):
         return None
 
     def pinned(self, nbytes: int) -> npt.NDArray[np.uint8]:
-        return np.empty(nbytes, np.uint8)
+        memory = PinnedMemory(nbytes)
+        self.graphs.pinned.add(memory)
+        return np.asarray(memory)
 
     def device_properties(self, device: int) -> DeviceProperties:
         return DeviceProperties(self.soc, find_soc(self.soc).product, 0, 0, 0, self.memory_info(device).total)
@@ -202,7 +240,7 @@ class NumpyBackend(HostBackend):
             raise ValueError(f"device {device}: the NumPy backend has one device, 0")
 
     def synchronize(self, device: int, timeout: Optional[float]) -> None:
-        return None
+        self.graphs.refuse_wait("aclrtSynchronizeDevice", "the device cannot be waited for")
 
     def create_stream(self, device: int, priority: int) -> int:
         self.set_device(device)
@@ -212,13 +250,15 @@ class NumpyBackend(HostBackend):
         return None
 
     def stream_synchronize(self, stream: StreamHandle, timeout: Optional[float]) -> None:
-        return None
+        self.refuse_captured(stream, "aclrtSynchronizeStream", "a stream cannot be waited for while it is captured")
 
     def stream_done(self, stream: StreamHandle) -> bool:
+        self.refuse_captured(stream, "aclrtStreamQuery", "a stream cannot be asked while it is captured")
         return True
 
     def stream_wait_event(self, stream: StreamHandle, event: int) -> None:
-        return None
+        if self.captures:
+            self.graphs.wait_event(event, stream)
 
     def create_event(self, device: int) -> int:
         self.set_device(device)
@@ -226,14 +266,17 @@ class NumpyBackend(HostBackend):
 
     def destroy_event(self, device: int, event: int) -> None:
         self._recorded.pop(event, None)
+        self.graphs.forget_event(event)
 
     def event_record(self, event: int, stream: StreamHandle) -> None:
-        self._recorded[event] = time.perf_counter()
+        if not self.graphs.record_event(event, stream):
+            self._recorded[event] = time.perf_counter()
 
     def event_synchronize(self, event: int, timeout: Optional[float]) -> None:
-        return None
+        self.graphs.refuse_event(event, "aclrtSynchronizeEvent")
 
     def event_done(self, event: int) -> bool:
+        self.graphs.refuse_event(event, "aclrtQueryEventStatus")
         return True
 
     def event_elapsed(self, start: int, end: int) -> float:
@@ -251,8 +294,13 @@ class _NumpyPreparedCall(PreparedCall):
         self._bound: Optional[run.BoundCall] = None
 
     def run(self, stream: Optional[Stream]) -> None:
+        backend = self._backend
+        recorder = backend.recorder(stream) if backend.captures else None
+        if recorder is not None:
+            backend._record(recorder, self._operator, self._values)
+            return
         if self._bound is None:
-            self._bound = self._backend.bind(self._operator, self._values)
+            self._bound = backend.bind(self._operator, self._values)
         self._bound.run()
 
     def close(self) -> None:

@@ -82,7 +82,26 @@ class HostCommunicator(CommunicatorEndpoint):
         if call.receive is not None:
             reduction = REDUCTIONS[call.reduction] if "reduce" in call.operation else None
             self._check(routine, call.receive, reduction)
-        self._reporting(routine, lambda: self._run(call))
+        read, written = [call.send], [call.receive]
+        self._queue(routine, call.stream, lambda: self._reporting(routine, lambda: self._run(call)), read, written)
+
+    def _queue(
+        self,
+        routine: str,
+        stream: Optional[Stream],
+        run: Callable[[], Any],
+        read: Sequence[Any],
+        written: Sequence[Any],
+    ) -> None:
+        """Runs at once, or at each replay of the graph that captures the stream."""
+        recorder = self._backend.recorder(stream) if self._backend.captures else None
+        if recorder is None:
+            run()
+            return
+        for tensor in written:
+            if tensor is not None and not tensor.storage.has_memory:
+                recorder.graph.adopt(tensor.storage)
+        recorder.add("collective", routine, run, read, written)
 
     def _check(self, routine: str, tensor: Tensor, reduction: Optional[str] = None) -> None:
         if not supports(self._product, hccl_type(tensor.dtype), reduction):
@@ -104,9 +123,15 @@ class HostCommunicator(CommunicatorEndpoint):
     def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:
         for _, tensor, _ in items:
             self._check("HcclBatchSendRecv", tensor)
-        sends = [(peer, Buffer(_flat(tensor))) for is_send, tensor, peer in items if is_send]
-        receives = [(peer, _flat(tensor)) for is_send, tensor, peer in items if not is_send]
-        self._reporting("HcclBatchSendRecv", lambda: self._collectives.send_receive(sends, receives))
+        routine = "HcclBatchSendRecv"
+        read, written = ([tensor for is_send, tensor, _ in items if is_send is side] for side in (True, False))
+
+        def run() -> None:
+            sends = [(peer, Buffer(_flat(tensor))) for is_send, tensor, peer in items if is_send]
+            receives = [(peer, _flat(tensor)) for is_send, tensor, peer in items if not is_send]
+            self._reporting(routine, lambda: self._collectives.send_receive(sends, receives))
+
+        self._queue(routine, stream, run, read, written)
 
     def window(self, nbytes: int, peers: Sequence[int]) -> Tensor:
         return self._reporting("HcclCommExchangeMem", lambda: self._window(nbytes, peers))  # type: ignore[no-any-return]

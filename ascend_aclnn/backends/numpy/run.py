@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Callable, NoReturn, Optional
 
 import numpy as np
+import numpy.typing as npt
 
 from ascend_aclnn import numerics, reference, rules
 from ascend_aclnn.backends.numpy.storage import HostStorage, host_view
@@ -328,6 +331,17 @@ class BoundCall:
         self.arguments = None if self._changes_between_runs() else [_arrays(host) for host in self._hosts]
         self._run = self.runner.run if self.arguments is None else self.runner.prepare(self.arguments, False)
 
+    def settle(self) -> None:
+        """Prepares the call for many runs: whether outputs share memory with inputs is found out once."""
+        arguments, runner = self.arguments, self.runner
+        if arguments is None:
+            return
+        outputs = list(_all_arrays([arguments[i] for i in runner._pure]))
+        inputs = list(_all_arrays([arguments[i] for i in runner._inputs]))
+        new = not any(np.may_share_memory(a, b) for a in outputs for b in inputs)
+        run = runner.prepare(arguments, new)
+        self.run = functools.partial(run, arguments)  # type: ignore[method-assign]  # nothing but the reference
+
     def run(self) -> None:
         """Computes the outputs from what the inputs hold now."""
         if self.arguments is not None:
@@ -373,19 +387,41 @@ class BoundCall:
 
 
 class _HostTensor:
-    """A tensor's elements as an ndarray: over its own memory, or decoded (packed and blocked storage) and encoded again."""
+    """A tensor's elements as an ndarray: over its own memory, or decoded (packed and blocked storage) and encoded again.
 
-    __slots__ = ("array", "decoded", "tensor")
+    What is decoded is read when the array is first asked for: the call runs then, perhaps long after it was bound.
+    """
 
-    def __init__(self, tensor: Tensor, direction: str) -> None:
+    __slots__ = ("_array", "_operator", "_parameter", "decoded", "tensor")
+
+    def __init__(self, operator: Operator, parameter: str, tensor: Tensor, direction: str) -> None:
         self.tensor = tensor
+        self._operator, self._parameter = operator, parameter
         self.decoded = tensor.storage.array is None and (tensor.dtype.packed or tensor.format.private)
+        self._array: Optional[npt.NDArray[Any]] = None
         if not self.decoded:
-            self.array = host_view(tensor)
+            self._array = self._readable(host_view)
         elif direction == "out":
-            self.array = np.empty(tensor.shape, tensor.dtype.numpy)
-        else:
-            self.array = tensor.numpy()
+            self._array = np.empty(tensor.shape, tensor.dtype.numpy)
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        if self._array is None:
+            with _on_device(self.tensor):
+                self._array = self._readable(Tensor.numpy)
+        return self._array
+
+    @array.setter
+    def array(self, array: npt.NDArray[Any]) -> None:
+        self._array = array
+
+    def _readable(self, read: Callable[[Tensor], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """The elements; UnsupportedOperator where the host cannot read them."""
+        try:
+            return read(self.tensor)
+        except (TypeError, ValueError) as error:
+            text = f"{self._parameter}: the NumPy backend cannot use it: {error}"
+            raise UnsupportedOperator(self._operator.name, text) from None
 
     @property
     def channels_last(self) -> bool:
@@ -393,16 +429,21 @@ class _HostTensor:
 
     def commit(self) -> None:
         if self.decoded:
-            self.tensor.assign(self.array)
+            with _on_device(self.tensor):
+                self.tensor.assign(self.array)
+
+
+def _on_device(tensor: Tensor) -> AbstractContextManager[None]:
+    """A block whose copies are the operator's own, which a capture does not refuse."""
+    storage = tensor.storage
+    assert isinstance(storage, HostStorage)
+    return storage.backend.graphs.on_device()
 
 
 def _host(operator: Operator, name: str, value: Any, direction: str) -> Any:
     """One value as a reference takes it, tensors still with what is needed to write them."""
     if isinstance(value, Tensor):
-        try:
-            return _HostTensor(value, direction)
-        except (TypeError, ValueError) as error:
-            raise UnsupportedOperator(operator.name, f"{name}: the NumPy backend cannot use it: {error}") from None
+        return _HostTensor(operator, name, value, direction)
     if isinstance(value, Scalar):
         return value.value
     if isinstance(value, list):

@@ -10,21 +10,30 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.backends.interface import Backend
+from ascend_aclnn.backends.numpy.captures import Captures, StreamRecorder
 from ascend_aclnn.core import addresses
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError
 from ascend_aclnn.core.interface import Storage, StreamHandle
 from ascend_aclnn.core.stored import StoredTensor, host_dtype
+from ascend_aclnn.core.streams import current_stream
 from ascend_aclnn.core.tensor import Tensor
 
 
 class HostBackend(Backend):
-    """The part of the NumPy backend that its storages know: it counts their memory against a limit."""
+    """The part of the NumPy backend that its storages know: it counts their memory against a limit, and captures streams."""
 
     def __init__(self) -> None:
+        self.graphs = Captures()
+        self.captures = self.graphs.streams
         self._limit: Optional[int] = None
         self._used = 0
         self._lock = threading.RLock()
+
+    def recorder(self, stream: Optional[StreamHandle]) -> Optional[StreamRecorder]:
+        """What records the work of a stream (None: the current one), where that is captured."""
+        chosen = current_stream() if stream is None else stream
+        return self.graphs.streams.get((0, chosen.handle))
 
     def set_memory_limit(self, nbytes: Optional[int]) -> None:
         self._limit = nbytes
@@ -48,6 +57,8 @@ class HostStorage(Storage):
     """Host memory: reserved at the first touch, or borrowed."""
 
     backend: HostBackend
+    writer: Optional[object] = None  # the capture whose tasks have written it,
+    user: Optional[object] = None  # and one whose tasks use it
 
     def __init__(self, backend: HostBackend, nbytes: int, buffer: Optional[npt.NDArray[np.uint8]] = None) -> None:
         self.backend = backend
@@ -86,10 +97,34 @@ class HostStorage(Storage):
         return addresses.give_out(self, self.buffer.ctypes.data)
 
     def read(self, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        if self.backend.captures:
+            self.backend.graphs.refuse_copy(self.writer)
         return self.buffer[offset : offset + nbytes]
 
     def write(self, offset: int, data: npt.NDArray[np.uint8]) -> None:
+        if self.backend.captures:
+            self.backend.graphs.refuse_copy(self.user)
         self.buffer[offset : offset + data.nbytes] = data
+
+    def write_async(self, offset: int, data: npt.NDArray[np.uint8], stream: Optional[StreamHandle]) -> None:
+        self._copy(self.buffer[offset : offset + data.nbytes], data, data, stream)
+
+    def read_async(self, offset: int, data: npt.NDArray[np.uint8], stream: Optional[StreamHandle]) -> None:
+        self._copy(data, self.buffer[offset : offset + data.nbytes], data, stream)
+
+    def _copy(
+        self,
+        target: npt.NDArray[np.uint8],
+        source: npt.NDArray[np.uint8],
+        host: npt.NDArray[np.uint8],
+        stream: Optional[StreamHandle],
+    ) -> None:
+        """Copies in the order of a stream; ``host`` is the side that is no storage."""
+        recorder = self.backend.recorder(stream) if self.backend.captures else None
+        if recorder is not None:
+            recorder.add_copy(target, source, host, self)
+        elif host.nbytes:
+            target[...] = source
 
     def record_stream(self, stream: StreamHandle) -> None:
         return None  # streams run at once: nothing can still use the memory

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import rules
-from ascend_aclnn.backends.interface import CommunicatorEndpoint, PreparedCall
+from ascend_aclnn.backends.interface import CommunicatorEndpoint, PreparedCall, operands
 from ascend_aclnn.backends.numpy.backend import NumpyBackend
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType, Format
@@ -116,6 +116,9 @@ class ShapesBackend(NumpyBackend):
         violation = self.check(operator, values)
         if violation is not None:
             raise rules.error(operator, violation)
+        recorder = self.recorder(stream) if self.captures else None
+        if recorder is not None:
+            recorder.add("operator", operator.name, _nothing, *operands(operator, values))
         if self.calls is not None:
             inputs = tuple(_specs(operator, values, "in inout"))
             self.calls.append(OperatorCall(operator.name, inputs, tuple(_specs(operator, values, "inout out"))))
@@ -181,6 +184,10 @@ class _ShapesPreparedCall(PreparedCall):
 
     def close(self) -> None:
         return None
+
+
+def _nothing() -> None:
+    """A replay of an operator."""
 
 
 def _specs(operator: Operator, values: Sequence[Any], directions: str) -> Iterator[NamedSpec]:

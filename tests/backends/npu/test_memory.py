@@ -41,6 +41,7 @@ class FakeRuntime:
         self.memory_limit: Optional[int] = None
         self.closed = ""
         self.devices: dict[int, DeviceState] = {}
+        self.captures: dict[tuple[int, int], Any] = {}
         self.capacity = capacity
         self.held: dict[int, int] = {}
         self.freed: list[int] = []
