@@ -39,6 +39,7 @@ class Step(IntEnum):
     LAUNCH = 1  # a plan on addresses: plan, offsets
     COPY = 2  # within the device memory: target, bytes, source
     FILL = 3  # target, bytes, value
+    SKIP = 4  # nothing: a step that a client has disabled
 
 
 class Record(IntEnum):

@@ -12,51 +12,19 @@ from pathlib import Path
 
 import numpy as np
 from emulator_client import D2D, D2H, H2D, NEWEST, Cann, client
-
-GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
-NONE, ACTIVE, INVALID = 0, 1, 2
-SYNC, EXTERNAL = 1, 32
-
-
-def ones(count: int = 4) -> np.ndarray:
-    return np.ones(count, np.float32)
-
-
-class Multiply:
-    """out = x * y, by aclnnMul on a stream; its workspaces live until ``free``."""
-
-    def __init__(self, cann: Cann, *numbers: float) -> None:
-        self.cann = cann
-        self.x, self.y, self.out = (cann.tensor(np.full(4, number, np.float32)) for number in (*numbers, 0))
-        self.workspaces: list[int] = []
-
-    def __call__(self, stream: int | None) -> None:
-        executor, size = self.cann.prepare("aclnnMul", self.x, self.y, self.out)
-        self.workspaces.append(self.cann.malloc(max(size, 1)))
-        self.cann.aclnnMul(self.workspaces[-1], size, executor, stream)
-
-    def result(self) -> float:
-        values = set(self.cann.read(self.out).tolist())
-        assert len(values) == 1, values
-        return float(values.pop())
-
-    def free(self) -> None:
-        for address in self.workspaces:
-            self.cann.aclrtFree(address)
-
-
-def captured(cann: Cann, stream: int) -> tuple[int, int | None]:
-    """The state of a stream's capture, and its model."""
-    status, model = ctypes.c_int32(9), ctypes.c_void_p()
-    cann.aclmdlRICaptureGetInfo(stream, ctypes.byref(status), ctypes.byref(model))
-    return status.value, model.value
-
-
-def end(cann: Cann, stream: int) -> int:
-    model = ctypes.c_void_p()
-    cann.aclmdlRICaptureEnd(stream, ctypes.byref(model))
-    assert model.value is not None
-    return model.value
+from graph_client import (
+    ACTIVE,
+    EXTERNAL,
+    GLOBAL,
+    INVALID,
+    NONE,
+    RELAXED,
+    THREAD_LOCAL,
+    Multiply,
+    captured,
+    create_event,
+    end,
+)
 
 
 def body_replay(cann: Cann) -> None:
@@ -87,10 +55,6 @@ def body_replay(cann: Cann) -> None:
 test_a_graph_runs_what_was_captured = client()(body_replay)
 test_a_graph_runs_in_a_deferred_stream = client(ASCEND_EMULATOR_STREAMS="deferred")(body_replay)
 test_a_graph_runs_in_an_eager_stream = client(ASCEND_EMULATOR_STREAMS="eager")(body_replay)
-
-
-def create_event(cann: Cann, flag: int = SYNC) -> int:
-    return cann.create("aclrtCreateEventExWithFlag" if flag == SYNC else "aclrtCreateEventWithFlag", flag)
 
 
 @client()

@@ -30,7 +30,7 @@ from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.emulator.build import build
 
 HERE = Path(__file__).parent
-TIMEOUT = 120
+TIMEOUT = int(os.environ.get("CLIENT_TIMEOUT", "120"))
 
 H2D, D2H, D2D = 1, 2, 3
 NEWEST = "9.2.0"  # a release that has all functions
@@ -327,6 +327,7 @@ _C = {
     "aclrtAllocator": ctypes.c_void_p,
     "aclrtTaskGrp": ctypes.c_void_p,
     "aclmdlRI": ctypes.c_void_p,
+    "aclmdlRITask": ctypes.c_void_p,
 }
 
 

@@ -129,6 +129,7 @@ def _operator(operator: Operator) -> Iterator[str]:
     directions = "".join("s" if p.name in operator.slots else letters[p.direction] for p in operator.parameters)
     values = ", ".join(f"{{.{protocol.member(p.kind)} = {p.name}}}" for p in operator.parameters) or "{.integer = 0}"
     flags = ", .communicates = true" if operator.groups else ""
+    flags += ", .data_dependent = true" if operator.data_dependent else ""
     yield f"static const emu_operator operator_{operator.name} = {{"
     yield f'    "{operator.name}", "{operator.phase_one}", "{protocol.kinds(operator)}", "{directions}", "{names}"{flags}}};'
     yield f"LINK {one};\nLINK {one} {{"

@@ -55,6 +55,10 @@ class Program(Plan):
         self._runs[at] = step.run
 
 
+def _nothing() -> None:
+    pass
+
+
 def read_steps(
     payload: bytes, start: int, memory: Memory, plans: dict[int, Plan], bind: Callable[[Plan, bytes], Bound]
 ) -> Iterator[ProgramStep]:
@@ -69,6 +73,9 @@ def read_steps(
             number = int.from_bytes(words[8:16], "little")
             plan = plans.pop(number) if plans[number].once else plans[number]
             yield ProgramStep(plan.name, bind(plan, words[16 : 16 + 8 * plan.addresses]))
+            continue
+        if kind is Step.SKIP:
+            yield ProgramStep("a disabled task", _nothing)
             continue
         target, size, operand = struct.unpack_from("<3Q", words, 8)
         written = memory[target : target + size]

@@ -501,7 +501,7 @@ static const emu_operator collective = {
     .kinds = "siiiITT",
     .directions = "iiiiiix",
     .parameters = "comm operation reduction root counts send receive",
-    .any_alignment = true, .no_workspace = true,
+    .any_alignment = true, .no_workspace = true, .communicates = true,
 };
 static const emu_operator point_to_point = {
     .name = "aclnnHcclPointToPoint",
@@ -509,7 +509,7 @@ static const emu_operator point_to_point = {
     .kinds = "sILIL",
     .directions = "iiiix",
     .parameters = "comm destinations sends sources receives",
-    .any_alignment = true, .no_workspace = true,
+    .any_alignment = true, .no_workspace = true, .communicates = true,
 };
 
 /* A vector of elements, which the executor owns from phase two on. */

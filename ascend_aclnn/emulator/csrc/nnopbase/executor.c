@@ -574,6 +574,7 @@ static int answer_launch(emu_task *task, int status, emu_buffer *answer) {
 static void describe_launch(emu_task *task, emu_captured *captured) {
     launch *l = (launch *)task;
     const uint64_t kind = STEP_LAUNCH;
+    captured->type = ACL_MODEL_RI_TASK_KERNEL;
     emu_captured_step(captured, &kind, 1);
     emu_captured_step(captured, (const uint64_t *)task->request.data, task->request.size / sizeof(uint64_t));
     for (uint32_t i = 0; i < l->count; i++) {
@@ -584,6 +585,7 @@ static void describe_launch(emu_task *task, emu_captured *captured) {
         emu_captured_use(captured, l->device, tensor->address, tensor->extent, name);
     }
     if (l->workspace != NULL) emu_captured_use(captured, l->device, l->workspace, l->plan->workspace, "workspace");
+    captured->waits = l->plan->operator->communicates;
     unpin_launch(l);
 }
 
@@ -673,6 +675,10 @@ static int queue_launch(const executor *e, void *workspace, uint64_t size, aclrt
         return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "workspaceSize is %llu; %llu bytes are needed", (unsigned long long)size,
                         (unsigned long long)e->workspace);
     if (emu_stream_acquire(handle, &stream) != 0) return no_device();
+    if (e->operator->data_dependent) { /* CANN fails to read the shapes */
+        int failed = emu_refuse_while_captured(stream, ACLNN_ERR_INNER, "shapes of outputs depend on data, and cannot be read");
+        if (failed != 0) return failed;
+    }
     emu_device *device = emu_stream_device(stream);
     launch *l = calloc(1, sizeof *l + e->tensor_count * sizeof l->tensors[0]);
     if (l == NULL) abort();

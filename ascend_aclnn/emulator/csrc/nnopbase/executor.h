@@ -18,7 +18,8 @@ typedef struct {
     const char *parameters;  /* their names, separated by spaces */
     bool any_alignment;      /* addresses need not be 32-byte aligned */
     bool no_workspace;       /* ASCEND_EMULATOR_WORKSPACE does not concern it */
-    bool communicates;       /* HCCL makes resources for its stream, which the null handle of the default stream does not name */
+    bool communicates;       /* it waits for other ranks; HCCL makes resources for its stream, which a null handle does not name */
+    bool data_dependent;     /* shapes of outputs depend on data: CANN's phase two waits for them */
 } emu_operator;
 
 LINK int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **executor);

@@ -1,7 +1,8 @@
 /* Writes and waits for single values in device memory, in streams; and hints about caches. */
+#include "ascendcl/memory/stream_memory.h"
+
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/memory/memory.h"
-#include "ascendcl/stream/stream.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,13 +22,6 @@ static void finish_value(emu_task *task) {
     const value_task *access = (value_task *)task;
     if (access->pinned) emu_memory_unpin(access->device, (const void *)access->address);
     free(task);
-}
-
-static void describe_value(emu_task *task, emu_captured *captured) {
-    value_task *access = (value_task *)task;
-    emu_captured_use(captured, access->device, (const void *)access->address, sizeof(uint64_t), "devAddr");
-    emu_memory_unpin(access->device, (const void *)access->address);
-    access->pinned = false;
 }
 
 static int run_write(emu_task *task, emu_stream *stream) {
@@ -52,12 +46,38 @@ static int run_wait(emu_task *task, emu_stream *stream) {
     return 0;
 }
 
-static int queue_value(void *address, uint64_t value, uint32_t flag, aclrtStream handle, int (*run)(emu_task *, emu_stream *)) {
-    EMU_HELD emu_stream *stream = NULL;
+static void describe_value(emu_task *task, emu_captured *captured) {
+    value_task *access = (value_task *)task;
+    emu_captured_use(captured, access->device, (const void *)access->address, sizeof(uint64_t), "devAddr");
+    emu_memory_unpin(access->device, (const void *)access->address);
+    access->pinned = false;
+    captured->type = task->run == run_wait ? ACL_MODEL_RI_TASK_VALUE_WAIT : ACL_MODEL_RI_TASK_VALUE_WRITE;
+}
+
+int emu_value_check(const void *address, uint32_t flag) {
     if (address == NULL) return emu_null_argument("devAddr");
     if ((uintptr_t)address % sizeof(uint64_t) != 0)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_UNALIGNED_ADDRESS", "devAddr (%p) is not 8-byte aligned", address);
-    int status = emu_stream_acquire(handle, &stream);
+    if (flag > ACL_STREAM_WAIT_VALUE_NOR) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "flag is %u; allowed: 0 to 3", flag);
+    return 0;
+}
+
+emu_value_access emu_value_read(const emu_task *task) {
+    const value_task *access = (const value_task *)task;
+    return (emu_value_access){(void *)access->address, access->value, access->flag};
+}
+
+void emu_value_change(emu_task *task, const emu_value_access *what) {
+    value_task *access = (value_task *)task;
+    access->address = what->address;
+    access->value = what->value;
+    access->flag = what->flag;
+}
+
+static int queue_value(void *address, uint64_t value, uint32_t flag, aclrtStream handle, int (*run)(emu_task *, emu_stream *)) {
+    EMU_HELD emu_stream *stream = NULL;
+    int status = emu_value_check(address, flag);
+    if (status == 0) status = emu_stream_acquire(handle, &stream);
     if (status != 0) return status;
     emu_device *device = emu_stream_device(stream);
     status = emu_memory_pin(device, address, sizeof(uint64_t), "devAddr");
@@ -81,7 +101,6 @@ API aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrt
 
 API aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream) {
     ENTER("aclrtValueWait");
-    if (flag > ACL_STREAM_WAIT_VALUE_NOR) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "flag is %u; allowed: 0 to 3", flag);
     return queue_value(devAddr, value, flag, stream, run_wait);
 }
 

@@ -1,9 +1,8 @@
-/* The life of models, and their execution. */
+/* The life of models, the memory that they use, and what they are called. */
 #include "ascendcl/model/model.h"
 
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/handles.h"
-#include "ascendcl/core/settings.h"
 #include "ascendcl/memory/memory.h"
 
 #include <stdio.h>
@@ -11,12 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROGRAMS (1ull << 62)        /* numbers from here on are those of programs; lower ones belong to plans */
 #define LONGEST_RUN 10000            /* milliseconds that aclmdlRIDestroy waits for a replay */
 
 static emu_model *models;            /* under the captures' lock */
 static _Atomic uint32_t model_count;
-static _Atomic uint64_t program_ids;
 static _Atomic uint32_t model_ids;
 
 int emu_null_parameter(const char *name) { return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "%s is a null pointer", name); }
@@ -35,36 +32,32 @@ static void free_capture(emu_capture *capture) {
     free(capture);
 }
 
-/* The device process forgets the programs. */
-static void drop_programs(const emu_model *model) {
-    emu_buffer request = {0}, answer = {0};
-    for (uint32_t i = 0; i < model->part_count; i++) {
-        if (model->parts[i].program != 0) emu_buffer_put(&request, &model->parts[i].program, sizeof model->parts[i].program);
-    }
-    if (request.size > 0 && model->incarnation == model->device->incarnation &&
-        emu_link_call(model->device, CALL_DROP, &request, &answer) != 0)
-        free(emu_take_message()); /* the process has ended, and its programs with it */
-    emu_buffer_free(&request);
-    emu_buffer_free(&answer);
-}
-
-static void release_blocks(emu_model_blocks *blocks) {
+void emu_model_release_blocks(emu_model_blocks *blocks) {
     if (blocks != NULL && --blocks->references == 0) free(blocks);
 }
 
 static void free_model(void *object) {
     emu_model *model = object;
-    drop_programs(model);
+    emu_model_drop_programs(model);
+    for (uint32_t i = 0; model->streams != NULL && i < model->capture->lane_count; i++) {
+        if (model->streams[i] != NULL) emu_stream_discard(model->streams[i]);
+    }
     free_capture(model->capture);
     for (uint32_t i = 0; i < model->group_count; i++) emu_object_release(model->groups[i]);
+    for (uint32_t i = 0; i < model->task_count; i++) emu_object_release(model->tasks[i]);
+    emu_model_free_conditions(model);
     while (model->callbacks != NULL) {
         emu_destroy_callback *next = model->callbacks->next;
         free(model->callbacks);
         model->callbacks = next;
     }
     free(model->groups);
+    free(model->tasks);
     free(model->parts);
-    release_blocks(model->blocks);
+    free(model->streams);
+    free(model->last);
+    pthread_mutex_destroy(&model->queueing);
+    emu_model_release_blocks(model->blocks);
     free(model->broken);
     free(model->name);
     emu_object_release(model->context);
@@ -76,6 +69,7 @@ int emu_model_new(emu_context *context, emu_model **result) {
     if (model == NULL) abort();
     model->base.references = 1;
     model->id = ++model_ids;
+    pthread_mutex_init(&model->queueing, NULL);
     model->context = context;
     emu_object_hold(context);
     model->device = emu_context_device(context);
@@ -105,10 +99,27 @@ static bool unlist(emu_model *model) {
     return found;
 }
 
+/* The captures' lock is held. */
+static void leave_streams(emu_model *model) {
+    for (uint32_t i = 0; i < model->capture->lane_count; i++) {
+        if (model->capture->by_hand) emu_model_unbind(model, i);
+        else emu_stream_leave(model->capture->lanes[i].stream);
+    }
+}
+
 void emu_model_drop(emu_model *model) {
     if (!unlist(model)) return;
     emu_object_reclaim(model);
+    emu_captures_lock();
+    if (model->capture != NULL && model->capture->by_hand) { /* an unfinished one, too */
+        if (model->capturing) emu_capture_end(model->capture);
+        model->capturing = false;
+        leave_streams(model);
+    }
+    emu_captures_unlock();
     for (uint32_t i = 0; i < model->group_count; i++) emu_object_reclaim(model->groups[i]);
+    for (uint32_t i = 0; i < model->task_count; i++) emu_object_reclaim(model->tasks[i]);
+    emu_model_drop_conditions(model);
     for (const emu_destroy_callback *c = model->callbacks; c != NULL; c = c->next) c->function(c->argument);
     emu_object_release(model);
 }
@@ -120,8 +131,44 @@ int emu_model_acquire(aclmdlRI handle, emu_model **result) {
     return status;
 }
 
-static void leave_streams(emu_model *model) {
-    for (uint32_t i = 0; i < model->capture->lane_count; i++) emu_stream_leave(model->capture->lanes[i].stream);
+int emu_check_current_model(const emu_model *model) {
+    emu_context *context;
+    int status = emu_current_context(&context);
+    if (status != 0 || model->context == context) return status;
+    return emu_fail(ACL_ERROR_RT_MODEL_CONTEXT, NULL, "model %u is of another context than this thread's", model->id);
+}
+
+int emu_refuse_branch(const emu_model *model, const char *what) {
+    if (model->parent == NULL) return 0;
+    return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "model %u is a branch of a condition of model %u: %s", model->id, model->parent->id, what);
+}
+
+int emu_model_make_streams(emu_model *model, bool all) {
+    const emu_capture *capture = model->capture;
+    int status = 0;
+    pthread_mutex_lock(&model->queueing);
+    if (model->streams == NULL) {
+        model->streams = calloc(capture->lane_count + 1, sizeof *model->streams);
+        model->last = calloc(capture->lane_count + 1, sizeof *model->last);
+        if (model->streams == NULL || model->last == NULL) abort();
+    }
+    for (uint32_t i = all ? 0 : 1; i < capture->lane_count && status == 0; i++) {
+        if (model->streams[i] != NULL) continue;
+        status = emu_stream_of_model(model->context, model->id, &model->streams[i]);
+        if (status == 0) model->streams[i]->lane = i;
+    }
+    pthread_mutex_unlock(&model->queueing);
+    return status;
+}
+
+emu_model *emu_model_of_stream(const emu_stream *stream, uint32_t *lane) {
+    emu_captures_lock();
+    emu_model *model = stream->model != 0 ? models : NULL;
+    while (model != NULL && model->id != stream->model) model = model->next;
+    if (model != NULL) emu_object_hold(model);
+    *lane = stream->lane;
+    emu_captures_unlock();
+    return model;
 }
 
 void emu_models_reclaim(const emu_context *context) {
@@ -178,18 +225,26 @@ static int by_address(const void *a, const void *b) {
     return left->address < right->address ? -1 : left->address > right->address;
 }
 
+/* Adds the uses of a model and of its branches (NULL: only counts them). */
+static void collect_uses(const emu_model *model, emu_use *uses, size_t *count) {
+    for (uint32_t i = 0; i < model->capture->count; i++) {
+        const emu_captured *captured = &model->capture->nodes[i].captured;
+        if (uses != NULL && captured->use_count > 0) memcpy(uses + *count, captured->uses, captured->use_count * sizeof *uses);
+        *count += captured->use_count;
+    }
+    for (uint32_t c = 0; c < model->condition_count; c++) {
+        for (uint32_t i = 0; i < model->conditions[c]->branch_count; i++) collect_uses(model->conditions[c]->branches[i], uses, count);
+    }
+}
+
 void emu_model_find_blocks(emu_model *model) {
-    const emu_capture *capture = model->capture;
     size_t most = 0, count = 0;
-    for (uint32_t i = 0; i < capture->count; i++) most += capture->nodes[i].captured.use_count;
+    while (model->parent != NULL && !model->parent->capturing) model = model->parent; /* which pins for all */
+    collect_uses(model, NULL, &most);
     emu_model_blocks *blocks = calloc(1, sizeof *blocks + most * sizeof blocks->uses[0]);
     if (blocks == NULL) abort();
     emu_use *uses = blocks->uses;
-    for (uint32_t i = 0; i < capture->count; i++) {
-        const emu_captured *captured = &capture->nodes[i].captured;
-        if (captured->use_count > 0) memcpy(uses + count, captured->uses, captured->use_count * sizeof *uses);
-        count += captured->use_count;
-    }
+    collect_uses(model, uses, &count);
     if (count > 0) qsort(uses, count, sizeof *uses, by_address);
     for (size_t i = 0; i < count; i++) {
         const emu_use *last = blocks->count > 0 ? &uses[blocks->count - 1] : NULL;
@@ -197,204 +252,11 @@ void emu_model_find_blocks(emu_model *model) {
         if (!same) uses[blocks->count++] = uses[i];
     }
     blocks->references = 1;
-    release_blocks(model->blocks);
+    emu_model_release_blocks(model->blocks);
     model->blocks = blocks;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ programs */
-
-/* The steps of some nodes as the device process reads them: of each its length in words, and the words. */
-static void put_steps(emu_buffer *request, const emu_capture *capture, uint32_t first, uint32_t count) {
-    for (uint32_t i = first; i < first + count; i++) {
-        const emu_buffer *step = &capture->nodes[i].captured.step;
-        if (step->size == 0) continue; /* an event */
-        uint64_t words = step->size / sizeof(uint64_t);
-        emu_buffer_put(request, &words, sizeof words);
-        emu_buffer_put(request, step->data, step->size);
-    }
-}
-
-static int call_device(emu_model *model, uint32_t call, const emu_buffer *request) {
-    emu_buffer answer = {0};
-    int status = emu_link_call(model->device, call, request, &answer);
-    if (status != 0 && answer.size > 0) {
-        emu_buffer_put(&answer, "", 1);
-        emu_fail_with(status, (const char *)answer.data);
-    }
-    emu_buffer_free(&answer);
-    return status;
-}
-
-static bool on_device(const emu_node *node) { return node->captured.step.size > 0; }
-
-int emu_model_build(emu_model *model) {
-    const emu_capture *capture = model->capture;
-    int status = 0;
-    model->parts = calloc(capture->count + 1, sizeof *model->parts);
-    if (model->parts == NULL) abort();
-    for (uint32_t i = 0; i < capture->count; i++) {
-        const emu_node *node = &capture->nodes[i];
-        emu_part *last = model->part_count > 0 ? &model->parts[model->part_count - 1] : NULL;
-        if (node->kind != NODE_TASK) continue; /* nodes are in an order that the events allow */
-        if (on_device(node) && last != NULL && last->program != 0) last->count = i + 1 - last->first;
-        else model->parts[model->part_count++] = (emu_part){on_device(node) ? PROGRAMS | ++program_ids : 0, i, 1};
-    }
-    model->incarnation = model->device->incarnation;
-    for (uint32_t p = 0; p < model->part_count && status == 0; p++) {
-        emu_buffer request = {0};
-        if (model->parts[p].program == 0) continue;
-        emu_buffer_put(&request, &model->parts[p].program, sizeof model->parts[p].program);
-        put_steps(&request, capture, model->parts[p].first, model->parts[p].count);
-        status = call_device(model, CALL_PROGRAM, &request);
-        emu_buffer_free(&request);
-    }
-    return status;
-}
-
-int emu_model_replace(emu_model *model, uint32_t node) {
-    for (uint32_t p = 0; p < model->part_count; p++) {
-        const emu_part *part = &model->parts[p];
-        if (node < part->first || node >= part->first + part->count) continue;
-        uint64_t at = 0;
-        for (uint32_t i = part->first; i < node; i++) at += on_device(&model->capture->nodes[i]);
-        emu_buffer request = {0};
-        emu_buffer_put(&request, &part->program, sizeof part->program);
-        emu_buffer_put(&request, &at, sizeof at);
-        put_steps(&request, model->capture, node, 1);
-        int status = call_device(model, CALL_REPLACE, &request);
-        emu_buffer_free(&request);
-        return status;
-    }
-    return 0;
-}
-
-/* ----------------------------------------------------------------------------------------------------------- execution */
-
-/* A part of a replay in a stream. */
-typedef struct {
-    emu_task task;
-    emu_model *model;
-    emu_task *inner;            /* that runs here */
-    emu_model_blocks *blocks;   /* pinned; of the last part */
-} replay;
-
-static void unpin_blocks(const emu_model_blocks *blocks, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) emu_memory_unpin(blocks->uses[i].device, blocks->uses[i].address);
-}
-
-static void finish_replay(emu_task *task) {
-    replay *part = (replay *)task;
-    if (part->blocks != NULL) {
-        unpin_blocks(part->blocks, part->blocks->count);
-        release_blocks(part->blocks);
-        part->model->under_way--;
-    }
-    emu_object_release(part->model);
-    emu_buffer_free(&task->request);
-    free(part);
-}
-
-static int answer_replay(emu_task *task, int status, emu_buffer *answer) {
-    (void)task;
-    if (status != 0 && answer->size > 0) {
-        emu_buffer_put(answer, "", 1);
-        emu_fail_with(status, (const char *)answer->data);
-    }
-    return status;
-}
-
-static int run_replay(emu_task *task, emu_stream *stream) {
-    emu_task *inner = ((replay *)task)->inner;
-    emu_set_routine(inner->routine);
-    return inner->run(inner, stream);
-}
-
-/* Whether a model can run. The captures' lock is held. */
-static int check_ready(const emu_model *model) {
-    if (model->capturing)
-        return emu_fail(ACL_ERROR_RT_MODEL_CAPTURED, NULL, "model %u is still captured; aclmdlRICaptureEnd must come first", model->id);
-    if (model->broken != NULL)
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_USE_AFTER_FREE", "model %u: %s", model->id, model->broken);
-    if (model->part_count > 0 && model->incarnation != model->device->incarnation)
-        return emu_fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "EMULATOR_DEVICE_LOST", "the device process has been replaced since model %u was captured",
-                        model->id);
-    return 0;
-}
-
-static int pin_blocks(const emu_model_blocks *blocks) {
-    for (uint32_t i = 0; i < blocks->count; i++) {
-        const emu_use *use = &blocks->uses[i];
-        char name[64];
-        snprintf(name, sizeof name, "%s of task %u", use->name, use->node);
-        int status = emu_memory_pin(use->device, use->address, use->size, name);
-        if (status == 0) continue;
-        unpin_blocks(blocks, i);
-        return status;
-    }
-    return 0;
-}
-
-/* Queues a replay, which takes over the pinned blocks. */
-static int queue_parts(emu_model *model, emu_model_blocks *blocks, emu_stream *stream) {
-    int status = 0;
-    for (uint32_t p = 0; p < model->part_count; p++) {
-        const emu_part *part = &model->parts[p];
-        replay *made = calloc(1, sizeof *made);
-        if (made == NULL) abort();
-        made->task = (emu_task){.finish = finish_replay, .routine = emu_routine()};
-        made->model = model;
-        if (p + 1 == model->part_count) made->blocks = blocks;
-        emu_object_hold(model);
-        if (part->program != 0) {
-            made->task.answered = answer_replay;
-            emu_buffer_put(&made->task.request, &part->program, sizeof part->program);
-        } else {
-            made->inner = model->capture->nodes[part->first].task;
-            made->task.run = run_replay;
-            made->task.slow = made->inner->slow;
-        }
-        int failed = emu_stream_enqueue(stream, &made->task);
-        if (status == 0) status = failed;
-    }
-    return status;
-}
-
-static int execute(emu_model *model, emu_stream *stream) {
-    if (model->context != stream->context)
-        return emu_fail(ACL_ERROR_RT_MODEL_CONTEXT, NULL, "model %u is of another context than this thread's", model->id);
-    int status = emu_refuse_captured(stream);
-    if (status != 0) return status;
-    emu_captures_lock();
-    status = check_ready(model);
-    emu_model_blocks *blocks = model->blocks;
-    if (status == 0 && model->part_count > 0) status = pin_blocks(blocks);
-    if (status == 0 && model->part_count > 0) {
-        blocks->references++;
-        model->under_way++;
-    }
-    emu_captures_unlock();
-    return status != 0 || model->part_count == 0 ? status : queue_parts(model, blocks, stream);
-}
-
-API aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle) {
-    ENTER("aclmdlRIExecuteAsync");
-    EMU_HELD emu_model *model = NULL;
-    EMU_HELD emu_stream *stream = NULL;
-    int status = emu_model_acquire(modelRI, &model);
-    if (status == 0) status = emu_stream_acquire(handle, &stream);
-    return status != 0 ? status : execute(model, stream);
-}
-
-API aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
-    ENTER("aclmdlRIExecute");
-    EMU_HELD emu_model *model = NULL;
-    EMU_HELD emu_stream *stream = NULL;
-    int status = emu_check_timeout(timeout);
-    if (status == 0) status = emu_model_acquire(modelRI, &model);
-    if (status == 0) status = emu_stream_acquire(NULL, &stream);
-    if (status == 0) status = execute(model, stream);
-    return status != 0 ? status : emu_stream_wait(stream, timeout);
-}
+/* ------------------------------------------------------------------------------------------------------------- the end */
 
 API aclError aclmdlRIDestroy(aclmdlRI modelRI) {
     ENTER_RELEASE("aclmdlRIDestroy");
@@ -402,7 +264,8 @@ API aclError aclmdlRIDestroy(aclmdlRI modelRI) {
     int status = emu_model_acquire(modelRI, &model);
     if (status != 0) LEAVE(status);
     emu_captures_lock();
-    if (model->capturing)
+    status = emu_refuse_branch(model, "it ends with that");
+    if (status == 0 && model->capturing && !model->capture->by_hand)
         status = emu_fail(ACL_ERROR_RT_MODEL_CAPTURED, NULL, "model %u is still captured; aclmdlRICaptureEnd must come first", model->id);
     emu_captures_unlock();
     for (int waited = 0; status == 0 && model->under_way > 0; waited++) {
@@ -456,16 +319,20 @@ API aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback fun
     *made = (emu_destroy_callback){func, userData, NULL};
     EMU_HELD emu_model *model = NULL;
     int status = emu_model_acquire(modelRI, &model);
+    if (status == 0) status = emu_refuse_branch(model, "it has no callbacks");
     if (status != 0) {
         free(made);
         return status;
     }
     emu_captures_lock();
     emu_destroy_callback **link = &model->callbacks;
-    while (*link != NULL) link = &(*link)->next;
-    *link = made;
+    while (*link != NULL && (*link)->function != func) link = &(*link)->next;
+    bool known = *link != NULL;
+    if (!known) *link = made;
     emu_captures_unlock();
-    return 0;
+    if (!known) return 0;
+    free(made);
+    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "func (%p) is registered already", (void *)(uintptr_t)func);
 }
 
 API aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func) {
@@ -473,6 +340,7 @@ API aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback f
     emu_destroy_callback *removed = NULL;
     EMU_HELD emu_model *model = NULL;
     int status = emu_model_acquire(modelRI, &model);
+    if (status == 0) status = emu_refuse_branch(model, "it has no callbacks");
     if (status != 0) return status;
     emu_captures_lock();
     for (emu_destroy_callback **link = &model->callbacks; *link != NULL; link = &(*link)->next) {

@@ -13,11 +13,24 @@ static int check_stream(const emu_stream *stream) {
     return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "the default stream cannot be captured; use one of aclrtCreateStream");
 }
 
+/* Begins to capture a stream into a model. The captures' lock is held. */
+static int begin_capture(emu_stream *stream, emu_model *model, aclmdlRICaptureMode mode) {
+    char text[160];
+    if (model->capture != NULL) return emu_fail(ACL_ERROR_RT_MODEL_CAPTURED, NULL, "model %u is captured already", model->id);
+    if (stream->capture != NULL)
+        return emu_fail(ACL_ERROR_RT_STREAM_CAPTURED, NULL, "stream %d is captured already (%s)", stream->id,
+                        emu_capture_describe(stream->capture, text, sizeof text));
+    if (stream->model != 0) return emu_fail(ACL_ERROR_RT_STREAM_MODEL, NULL, "stream %d belongs to model %u", stream->id, stream->model);
+    model->capture = emu_capture_begin(stream->context, model->base.handle, model->id, mode);
+    model->capturing = true;
+    emu_stream_enter(stream, model->capture);
+    return 0;
+}
+
 API aclError aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode mode) {
     ENTER("aclmdlRICaptureBegin");
     EMU_HELD emu_stream *stream = NULL;
     EMU_HELD emu_model *model = NULL;
-    char text[160];
     if (handle == NULL) return emu_null_parameter("stream");
     int status = check_mode((int)mode);
     if (status == 0) status = emu_stream_acquire(handle, &stream);
@@ -26,17 +39,29 @@ API aclError aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode mode) 
     if (status == 0) status = emu_model_new(stream->context, &model);
     if (status == 0) {
         emu_captures_lock();
-        if (stream->capture != NULL) {
-            status = emu_fail(ACL_ERROR_RT_STREAM_CAPTURED, NULL, "stream %d is captured already (%s)", stream->id,
-                              emu_capture_describe(stream->capture, text, sizeof text));
-        } else {
-            model->capture = emu_capture_begin(stream->context, model->base.handle, model->id, mode);
-            model->capturing = true;
-            emu_stream_enter(stream, model->capture);
-        }
+        status = begin_capture(stream, model, mode);
         emu_captures_unlock();
     }
     if (status != 0 && model != NULL) emu_model_drop(model);
+    return status;
+}
+
+API aclError aclmdlRICaptureToModelRIBegin(aclrtStream handle, aclmdlRI modelRI, aclmdlRICaptureMode mode) {
+    ENTER("aclmdlRICaptureToModelRIBegin");
+    EMU_HELD emu_stream *stream = NULL;
+    EMU_HELD emu_model *model = NULL;
+    if (handle == NULL) return emu_null_parameter("stream");
+    int status = emu_model_acquire(modelRI, &model);
+    if (status == 0) status = check_mode((int)mode);
+    if (status == 0) status = emu_stream_acquire(handle, &stream);
+    if (status == 0) status = check_stream(stream);
+    if (status == 0) status = emu_check_current_model(model);
+    if (status != 0) return status;
+    if (model->parent == NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "model %u is no branch of a condition; aclmdlRIAddCondTask makes such models", model->id);
+    emu_captures_lock();
+    status = begin_capture(stream, model, mode);
+    emu_captures_unlock();
     return status;
 }
 
@@ -90,10 +115,16 @@ static int check_joined(const emu_capture *capture) {
                     capture->lanes[0].id, capture->lane_count - 1);
 }
 
-static int check_ended(const emu_capture *capture) {
+static int check_ended(const emu_model *model) {
+    const emu_capture *capture = model->capture;
+    const emu_model *branch = emu_model_open_branch(model);
     if (capture->invalid)
         return emu_fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, NULL, "the capture of model %u is invalid: %s (status %d)", capture->model,
                         capture->reason, capture->status);
+    if (branch != NULL)
+        return emu_fail(ACL_ERROR_RT_SUB_ACLGRAPH_IS_CAPTURING, NULL, "model %u, a branch of a condition, %s; aclmdlRICaptureToModelRIBegin and "
+                        "aclmdlRICaptureEnd capture it before", branch->id,
+                        branch->capture == NULL ? "has not been captured" : branch->capturing ? "is still captured" : "has no valid capture");
     if (capture->open_groups > 0)
         return emu_fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS, NULL, "a task group of the capture is open; aclmdlRICaptureTaskGrpEnd must come first");
     return check_joined(capture);
@@ -102,7 +133,7 @@ static int check_ended(const emu_capture *capture) {
 /* Ends the capture of a stream. *ended: the model whose capture has ended, with a reference, to be built or dropped. */
 static int end_capture(emu_stream *stream, emu_model **ended) {
     emu_capture *capture = stream->capture;
-    if (capture == NULL)
+    if (capture == NULL || capture->by_hand)
         return emu_fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, NULL, "stream %d is not captured; aclmdlRICaptureBegin must come first", stream->id);
     if (stream->lane != 0)
         return emu_fail(ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, NULL, "the capture began on stream %d, and must end there", capture->lanes[0].id);
@@ -113,11 +144,12 @@ static int end_capture(emu_stream *stream, emu_model **ended) {
         status = emu_fail(ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD, NULL,
                           "thread %u began the capture of model %u, and must end it, unless its mode is RELAXED", capture->thread, capture->model);
     else
-        status = check_ended(capture);
+        status = check_ended(model);
     for (uint32_t i = 0; i < capture->lane_count; i++) emu_stream_leave(capture->lanes[i].stream);
     emu_capture_end(capture);
     model->capturing = false;
     if (status == 0) emu_model_find_blocks(model);
+    else emu_capture_invalidate(capture, status, "it ended with an error"); /* a branch stays, without tasks */
     *ended = model;
     return status;
 }
@@ -136,6 +168,6 @@ API aclError aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI *modelRI) {
     emu_captures_unlock();
     if (status == 0) status = emu_model_build(model);
     *modelRI = status == 0 ? model->base.handle : NULL;
-    if (status != 0 && model != NULL) emu_model_drop(model);
+    if (status != 0 && model != NULL && model->parent == NULL) emu_model_drop(model);
     return status;
 }

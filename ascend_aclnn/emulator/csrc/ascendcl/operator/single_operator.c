@@ -422,6 +422,7 @@ static void finish_single(emu_task *task) {
 static void describe_single(emu_task *task, emu_captured *captured) {
     single_launch *l = (single_launch *)task;
     const uint64_t kind = STEP_LAUNCH;
+    captured->type = ACL_MODEL_RI_TASK_KERNEL;
     emu_captured_step(captured, &kind, 1);
     emu_captured_step(captured, (const uint64_t *)task->request.data, task->request.size / sizeof(uint64_t));
     for (uint32_t i = 0; i < l->count; i++) {

@@ -22,6 +22,10 @@ typedef struct {
     emu_buffer step;         /* for the device process: a STEP_ word and its operands. Empty: the task's own `run` does it */
     emu_use *uses;
     uint32_t use_count, use_room;
+    bool waits;              /* for other ranks: tasks of other streams must not have to wait for it */
+    aclmdlRITaskType type;
+    void *event;             /* its handle, */
+    uint32_t event_flags;    /* and the flags that it was created with */
 } emu_captured;
 
 LINK void emu_captured_use(emu_captured *captured, emu_device *device, const void *address, uint64_t size, const char *name);
@@ -40,12 +44,13 @@ typedef struct {
     uint32_t waits;          /* of a record: waits of other streams for it, */
     bool returned;           /* and whether one of them is of the stream where the capture began */
     uint32_t group;          /* the task group, from 1 on; 0: none */
+    bool disabled;           /* does nothing (aclmdlRITaskDisable) */
     emu_captured captured;
 } emu_node;
 
 /* A stream of a capture. */
 typedef struct {
-    emu_stream *stream;      /* a reference */
+    emu_stream *stream;      /* a reference; NULL: it was bound, and is so no more */
     void *handle;
     int id;
     int64_t last;            /* node, -1: none */
@@ -68,6 +73,8 @@ struct emu_capture {
     emu_lane *lanes;         /* the first is the stream where it began */
     uint32_t lane_count;
     uint32_t groups, open_groups;
+    bool by_hand;            /* streams are bound to the model (aclmdlRIBindStream): no stream is captured */
+    bool ended;              /* by hand: aclmdlRIEndTask was called */
 };
 
 /* The lock of all captures. */

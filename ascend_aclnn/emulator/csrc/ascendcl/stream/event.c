@@ -232,6 +232,15 @@ static int check_kind(const emu_event *event) {
                     "event %u is not of aclrtCreateEventExWithFlag, and not external; only those can be used while a stream is captured", event->id);
 }
 
+/* In a model that is built by hand an event is new at each execution. */
+static int check_reset(const emu_event *event, emu_stream *stream) {
+    emu_captures_lock();
+    const emu_capture *capture = stream->capture;
+    int status = capture != NULL && !capture->by_hand ? check_kind(event) : 0;
+    emu_captures_unlock();
+    return status;
+}
+
 static bool is_external(const emu_event *event) { return (event->flags & ACL_EVENT_EXTERNAL) != 0; }
 
 /* A task group is open on another stream. The lock is held. */
@@ -241,15 +250,22 @@ static int check_group(emu_capture *capture, const emu_stream *stream) {
     return emu_fail(ACL_ERROR_STREAM_TASK_GROUP_INTR, NULL, "stream %d is used while a task group is open on another stream", stream->id);
 }
 
+static void describe_event(const emu_event *event, aclmdlRITaskType type, emu_captured *captured) {
+    captured->type = type;
+    captured->event = event->base.handle;
+    captured->event_flags = event->flags;
+}
+
 /* Records an event in the capture of a stream; *captured: the stream is captured. */
 static int capture_record(emu_event *event, emu_stream *stream, bool *captured) {
     emu_captures_lock();
     emu_capture *capture = stream->capture;
     *captured = capture != NULL;
-    int status = capture != NULL ? check_kind(event) : 0;
+    int status = capture != NULL && !capture->by_hand ? check_kind(event) : 0;
     if (capture != NULL && status == 0 && (event->flags & ACL_EVENT_SYNC) != 0) {
         status = check_group(capture, stream);
         emu_node node = {.kind = NODE_RECORD, .routine = emu_routine(), .lane = stream->lane, .event = event->id};
+        describe_event(event, ACL_MODEL_RI_TASK_EVENT_RECORD, &node.captured);
         if (status == 0) {
             event->capture = capture->id;
             event->node = emu_capture_add(capture, node);
@@ -272,6 +288,8 @@ static int capture_join_wait(emu_event *event, emu_capture *capture, emu_stream 
         return emu_fail(ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, NULL, "event %u is part of a capture, and the default stream cannot be", event->id);
     if ((event->flags & ACL_EVENT_SYNC) == 0)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_SYNC", event->flags);
+    if (capture->by_hand && stream->capture != capture)
+        return emu_fail(ACL_ERROR_RT_STREAM_MODEL, NULL, "event %u is recorded in model %u, and only its streams can wait for it", event->id, capture->model);
     if (stream->capture != NULL && stream->capture != capture) return refuse_conflict(capture, stream->capture, event, stream);
     if (stream->capture == NULL && capture->invalid) {
         return emu_fail(ACL_ERROR_RT_INTERNAL_ERROR, NULL, "the capture of model %u is invalid: %s", capture->model, capture->reason);
@@ -284,7 +302,9 @@ static int capture_join_wait(emu_event *event, emu_capture *capture, emu_stream 
         record->waits++;
         record->returned |= stream->lane == 0;
     }
-    emu_capture_add(capture, (emu_node){.kind = NODE_WAIT, .routine = emu_routine(), .lane = stream->lane, .event = event->id, .recorded = event->node});
+    emu_node node = {.kind = NODE_WAIT, .routine = emu_routine(), .lane = stream->lane, .event = event->id, .recorded = event->node};
+    describe_event(event, ACL_MODEL_RI_TASK_EVENT_WAIT, &node.captured);
+    emu_capture_add(capture, node);
     return 0;
 }
 
@@ -297,7 +317,7 @@ static int capture_wait(emu_event *event, emu_stream *stream, bool *captured) {
     if (capture != NULL) {
         status = capture_join_wait(event, capture, stream);
     } else if (stream->capture != NULL) {
-        status = check_kind(event);
+        status = stream->capture->by_hand ? 0 : check_kind(event);
         if (status == 0 && is_recorded(event))
             status = emu_fail(ACL_ERROR_RT_CAPTURE_DEPENDENCY, NULL,
                               "event %u was recorded outside of the capture of model %u, which cannot wait for it; record it on a stream "
@@ -364,10 +384,16 @@ static int run_external_reset(emu_task *task, emu_stream *stream) {
     return status;
 }
 
+static void describe_external(emu_task *task, emu_captured *captured) {
+    describe_event(((external_task *)task)->event,
+                   task->run == run_external_wait ? ACL_MODEL_RI_TASK_EVENT_WAIT
+                   : task->run == run_external_reset ? ACL_MODEL_RI_TASK_EVENT_RESET : ACL_MODEL_RI_TASK_EVENT_RECORD, captured);
+}
+
 static int queue_external(emu_event *event, emu_stream *stream, int (*run)(emu_task *, emu_stream *)) {
     external_task *external = calloc(1, sizeof *external);
     if (external == NULL) abort();
-    external->task = (emu_task){.run = run, .slow = run == run_external_wait, .finish = finish_external, .describe = emu_describe_nothing,
+    external->task = (emu_task){.run = run, .slow = run == run_external_wait, .finish = finish_external, .describe = describe_external,
                                 .routine = emu_routine()};
     external->event = event;
     emu_object_hold(event);
@@ -509,7 +535,7 @@ API aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle) {
     if (event->creator != CREATED_WITH_FLAG)
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "only events of aclrtCreateEventWithFlag can be reset");
     if (stream->capture != NULL)
-        return is_external(event) ? queue_external(event, stream, run_external_reset) : check_kind(event);
+        return is_external(event) ? queue_external(event, stream, run_external_reset) : check_reset(event, stream);
     set_latest(event, NULL);
     return 0;
 }

@@ -332,19 +332,23 @@ void emu_stream_leave(emu_stream *stream) {
     emu_object_release(stream);
 }
 
-int emu_refuse_captured(emu_stream *stream) {
+int emu_refuse_while_captured(emu_stream *stream, int status, const char *what) {
     char text[160];
     if (stream->capture == NULL) return 0;
     emu_captures_lock();
     emu_capture *capture = stream->capture;
-    int status = capture == NULL ? 0
-                                 : emu_fail(ACL_ERROR_RT_STREAM_CAPTURED, NULL,
-                                            "not while stream %d is captured (%s); do it before aclmdlRICaptureBegin or after "
-                                            "aclmdlRICaptureEnd",
-                                            stream->id, emu_capture_describe(capture, text, sizeof text));
+    if (capture == NULL)
+        status = 0;
+    else if (capture->by_hand)
+        emu_fail(status, NULL, "%s while stream %d is bound to model %u; its tasks run only with the model", what, stream->id, capture->model);
+    else
+        emu_fail(status, NULL, "%s while stream %d is captured (%s); do it before aclmdlRICaptureBegin or after aclmdlRICaptureEnd", what,
+                 stream->id, emu_capture_describe(capture, text, sizeof text));
     emu_captures_unlock();
     return status;
 }
+
+int emu_refuse_captured(emu_stream *stream) { return emu_refuse_while_captured(stream, ACL_ERROR_RT_STREAM_CAPTURED, "not"); }
 
 /* Records a task. */
 static int capture_task(emu_stream *stream, emu_capture *capture, emu_task *task) {
@@ -385,29 +389,42 @@ static int divert(emu_stream *stream, emu_task *task, bool *taken) {
     return status;
 }
 
-int emu_stream_enqueue(emu_stream *stream, emu_task *task) {
-    bool taken = false;
-    if (stream->capture != NULL || stream->update != NULL) {
-        int status = divert(stream, task, &taken);
-        if (taken) return status;
-    }
+int emu_stream_queue(emu_stream *stream, emu_task *task, uint64_t *sequence) {
     pthread_mutex_lock(&stream->lock);
     if (stream->ending) {
         pthread_mutex_unlock(&stream->lock);
         task->finish(task);
         return emu_fail(ACL_ERROR_RT_INVALID_HANDLE, "EMULATOR_USE_AFTER_DESTROY", "the stream %p has been destroyed", stream->base.handle);
     }
-    uint64_t sequence = add_task(stream, task);
+    *sequence = add_task(stream, task);
     if (under_way(stream) >= MANY && emu_link_done(&stream->connection) && !stream->driven) step(stream, false, 1, 0);
     /* What cannot be sent now is sent, or fails, when the stream is driven. */
     if (stream->unsent == task && send_launches(stream) != 0) free(emu_take_message());
     if (stream->head == task && task->quiet && !stream->driven) step(stream, false, 1, 0);
     int failed = call_worker(stream);
     pthread_mutex_unlock(&stream->lock);
-    if (failed != 0)
-        return emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, NULL, "cannot start a stream's thread: %s", strerror(failed));
+    if (failed == 0) return 0;
+    return emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, NULL, "cannot start a stream's thread: %s", strerror(failed));
+}
+
+void emu_stream_queued(emu_stream *stream, uint64_t sequence) {
     if (emu_config()->streams == STREAMS_EAGER) emu_stream_wait_for(stream, sequence, -1);
-    return 0;
+}
+
+int emu_stream_enqueue(emu_stream *stream, emu_task *task) {
+    bool taken = false;
+    uint64_t sequence;
+    if (stream->capture != NULL || stream->update != NULL) {
+        int status = divert(stream, task, &taken);
+        if (taken) return status;
+    }
+    if (stream->model != 0) {
+        task->finish(task);
+        return emu_fail(ACL_ERROR_RT_STREAM_MODEL, NULL, "stream %d belongs to model %u, which takes no more tasks", stream->id, stream->model);
+    }
+    int status = emu_stream_queue(stream, task, &sequence);
+    if (status == 0) emu_stream_queued(stream, sequence);
+    return status;
 }
 
 void emu_stream_let_run(emu_stream *stream, uint64_t sequence) {
@@ -452,7 +469,7 @@ void emu_stream_poll(emu_stream *stream) {
     pthread_mutex_unlock(&stream->lock);
 }
 
-static uint64_t last_submitted(emu_stream *stream) {
+uint64_t emu_stream_last(emu_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     uint64_t sequence = stream->submitted;
     pthread_mutex_unlock(&stream->lock);
@@ -469,8 +486,7 @@ bool emu_stream_passed(emu_stream *stream, uint64_t sequence) {
     return completed >= sequence;
 }
 
-/* Returns the stream's error to the calling thread, once. */
-static int take_error(emu_stream *stream) {
+int emu_stream_take_error(emu_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     int status = stream->error;
     char *text = stream->error_text;
@@ -494,7 +510,7 @@ int emu_stream_wait(emu_stream *stream, int32_t timeout) {
     bool aborted = stream->aborted != before;
     pthread_mutex_unlock(&stream->lock);
     if (aborted) return emu_fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, NULL, "aclrtDeviceTaskAbort has dropped what was waited for");
-    return in_time ? take_error(stream) : emu_timed_out(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002", "the stream is not done", timeout);
+    return in_time ? emu_stream_take_error(stream) : emu_timed_out(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002", "the stream is not done", timeout);
 }
 
 /* Ends a stream that has no handle and is in no list. force: tasks that have not begun are dropped. */
@@ -518,6 +534,42 @@ static int end_stream(emu_stream *stream, bool force) {
     pthread_cond_signal(&stream->wake);
     pthread_mutex_unlock(&stream->lock);
     return status;
+}
+
+/* Takes a stream out of its context's list, whose reference the caller gets; false when another thread has done so. */
+static bool unlist_stream(emu_stream *stream) {
+    pthread_mutex_lock(&emu_world);
+    emu_stream **link = &stream->context->streams;
+    while (*link != NULL && *link != stream) link = &(*link)->next;
+    bool listed = *link != NULL;
+    if (listed) {
+        *link = stream->next;
+        if (stream->base.handle != stream->context->default_stream && !stream->uncounted) stream->device->streams--;
+    }
+    pthread_mutex_unlock(&emu_world);
+    return listed;
+}
+
+int emu_stream_of_model(emu_context *context, uint32_t model, emu_stream **result) {
+    void *handle = NULL;
+    pthread_mutex_lock(&emu_world);
+    int status = emu_stream_new(context, 0, 0, &handle);
+    pthread_mutex_unlock(&emu_world);
+    if (status == 0) *result = emu_object_acquire(handle, KIND_STREAM, &status);
+    if (status != 0) return status;
+    (*result)->model = model;
+    (*result)->uncounted = true;
+    emu_handle_hide(handle); /* it goes with its model */
+    return 0;
+}
+
+void emu_stream_discard(emu_stream *stream) {
+    emu_object_reclaim(stream);
+    if (unlist_stream(stream)) { /* otherwise the end of its context ends it */
+        end_stream(stream, true);
+        emu_object_release(stream);
+    }
+    emu_object_release(stream);
 }
 
 /* ----------------------------------------------------------------------------------------------------- stream functions */
@@ -545,20 +597,6 @@ static int create_stream(aclrtStream *handle, uint32_t priority, uint32_t flags)
     return 0;
 }
 
-/* Takes a stream out of its context's list, whose reference the caller gets; false when another thread has done so. */
-static bool unlist_stream(emu_stream *stream) {
-    pthread_mutex_lock(&emu_world);
-    emu_stream **link = &stream->context->streams;
-    while (*link != NULL && *link != stream) link = &(*link)->next;
-    bool listed = *link != NULL;
-    if (listed) {
-        *link = stream->next;
-        if (stream->base.handle != stream->context->default_stream) stream->device->streams--;
-    }
-    pthread_mutex_unlock(&emu_world);
-    return listed;
-}
-
 static int destroy_stream(aclrtStream handle, bool force) {
     EMU_HELD emu_stream *stream = NULL;
     int status = 0;
@@ -572,6 +610,8 @@ static int destroy_stream(aclrtStream handle, bool force) {
     if (handle == stream->context->default_stream)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the default stream cannot be destroyed");
     status = emu_refuse_captured(stream);
+    if (status == 0 && stream->model != 0)
+        status = emu_fail(ACL_ERROR_RT_STREAM_MODEL, NULL, "stream %d belongs to model %u", stream->id, stream->model);
     if (status != 0) return status;
     emu_object_release(emu_object_destroy(handle, KIND_STREAM, &status));
     if (status == 0 && unlist_stream(stream)) { /* otherwise a reset on another thread ends it */
@@ -696,9 +736,9 @@ void emu_streams_poll(emu_device *device) {
 void emu_streams_drain(emu_device *device) {
     emu_stream *streams[MOST_STREAMS];
     size_t count = all_streams(device, streams);
-    for (size_t i = 0; i < count; i++) emu_stream_let_run(streams[i], last_submitted(streams[i]));
+    for (size_t i = 0; i < count; i++) emu_stream_let_run(streams[i], emu_stream_last(streams[i]));
     for (size_t i = 0; i < count; i++) {
-        emu_stream_wait_for(streams[i], last_submitted(streams[i]), -1);
+        emu_stream_wait_for(streams[i], emu_stream_last(streams[i]), -1);
         emu_object_release(streams[i]);
     }
 }
@@ -711,21 +751,21 @@ static int synchronize_device(int32_t timeout) {
     emu_stream *streams[MOST_STREAMS];
     size_t count = all_streams(context->device, streams);
     for (size_t i = 0; i < count && status == 0; i++) status = emu_refuse_captured(streams[i]);
-    for (size_t i = 0; i < count && status == 0; i++) emu_stream_let_run(streams[i], last_submitted(streams[i]));
+    for (size_t i = 0; i < count && status == 0; i++) emu_stream_let_run(streams[i], emu_stream_last(streams[i]));
     for (size_t i = 0; i < count; i++) {
         int32_t left = timeout;
         if (timeout >= 0) {
             uint64_t at = emu_now();
             left = at < end ? (int32_t)((end - at) / 1000000ull) : 0;
         }
-        if (status == 0) status = emu_stream_wait(streams[i], left);
+        /* A replay waits for the streams of its model. */
+        if (status == 0 && streams[i]->model == 0) status = emu_stream_wait(streams[i], left);
         emu_object_release(streams[i]);
     }
     return status != 0 ? status : emu_link_check(context->device);
 }
 
-/* Drops what has not begun; threads that wait for the stream get an error. Returns the last task concerned. */
-static uint64_t begin_abort(emu_stream *stream) {
+uint64_t emu_stream_abort(emu_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     uint64_t last = stream->submitted;
     stream->aborted = last;
@@ -743,10 +783,10 @@ API aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
     uint64_t last[MOST_STREAMS];
     size_t count = all_streams(&emu_devices[deviceId], streams);
     bool ended = true;
-    for (size_t i = 0; i < count; i++) last[i] = begin_abort(streams[i]); /* of all streams first: they may wait for each other */
+    for (size_t i = 0; i < count; i++) last[i] = emu_stream_abort(streams[i]); /* of all streams first: they may wait for each other */
     for (size_t i = 0; i < count; i++) {
         ended = emu_stream_wait_for(streams[i], last[i], timeout == 0 ? -1 : (int32_t)(timeout < INT32_MAX ? timeout : INT32_MAX)) && ended;
-        if (ended && take_error(streams[i]) != 0) free(emu_take_message()); /* the device is as new */
+        if (ended && emu_stream_take_error(streams[i]) != 0) free(emu_take_message()); /* the device is as new */
         emu_object_release(streams[i]);
     }
     return ended ? 0 : emu_fail(ACL_ERROR_RT_WAIT_TIMEOUT, NULL, "what has begun on device %d has not ended after %u ms", deviceId, timeout);
@@ -771,7 +811,7 @@ API aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
     if (failed != 0) return failed;
     failed = emu_refuse_captured(stream);
     if (failed == 0)
-        *status = emu_stream_passed(stream, last_submitted(stream)) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+        *status = emu_stream_passed(stream, emu_stream_last(stream)) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     return failed;
 }
 

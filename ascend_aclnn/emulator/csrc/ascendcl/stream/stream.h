@@ -39,6 +39,12 @@ LINK int emu_stream_acquire(aclrtStream handle, emu_stream **stream);
 LINK emu_device *emu_stream_device(const emu_stream *stream);
 /* Queues a task and takes it over; a stream that is captured records it, and one that has ended refuses it. */
 LINK int emu_stream_enqueue(emu_stream *stream, emu_task *task);
+/* Queues a task and takes it over, whatever records the stream's tasks; its number. emu_stream_queued follows the last one. */
+int emu_stream_queue(emu_stream *stream, emu_task *task, uint64_t *sequence);
+/* Waits for a queued task where streams are eager. */
+void emu_stream_queued(emu_stream *stream, uint64_t sequence);
+/* The number of the last task. */
+uint64_t emu_stream_last(emu_stream *stream);
 /* Takes in finished launches, which frees what they used, and passed events. */
 void emu_stream_poll(emu_stream *stream);
 void emu_streams_poll(emu_device *device);
@@ -48,6 +54,14 @@ bool emu_stream_drops(emu_stream *stream);
 void emu_streams_drain(emu_device *device);
 /* Waits for everything queued so far (timeout in ms, negative: for ever), and returns the stream's error. */
 int emu_stream_wait(emu_stream *stream, int32_t timeout);
+/* Returns the stream's error to the calling thread, once. */
+int emu_stream_take_error(emu_stream *stream);
+/* Drops what has not begun; threads that wait for the stream get an error. The last task concerned. */
+uint64_t emu_stream_abort(emu_stream *stream);
+/* A stream that only a model uses; the caller gets a reference, and ends it by emu_stream_discard. */
+int emu_stream_of_model(emu_context *context, uint32_t model, emu_stream **stream);
+/* Ends a model's stream, and releases it; tasks that have not begun are dropped. */
+void emu_stream_discard(emu_stream *stream);
 /* Adds a stream to a context and gives its handle. The caller holds emu_world. */
 int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, void **handle);
 /* Ends all streams of a context. The handles still alive die without counting as leaks. */
@@ -70,6 +84,8 @@ struct emu_stream {
     emu_stream *next;             /* in the context's list, under emu_world */
     int id;
     uint32_t flags;
+    _Atomic uint32_t model;       /* the number of the model that alone gives it tasks, or to which it is bound; 0: none */
+    bool uncounted;               /* it does not count among the device's streams: a model made it */
     _Atomic uint32_t priority, overflow_switch, cache_switch, tag;
     _Atomic uint64_t failure_mode;
     _Atomic uint32_t limits[2];   /* cores, by aclrtDevResLimitType; 0: the device's */
@@ -102,6 +118,8 @@ struct emu_stream {
 
 /* 107027 with a message for a stream that is captured. */
 int emu_refuse_captured(emu_stream *stream);
+/* The same with another status, and what is refused. */
+LINK int emu_refuse_while_captured(emu_stream *stream, int status, const char *what);
 /* Makes a stream a part of a capture. The captures' lock is held. */
 void emu_stream_enter(emu_stream *stream, emu_capture *capture);
 /* The opposite; it releases the stream. */

@@ -1,0 +1,417 @@
+/* Executions of models: what the device process keeps of them, and the tasks of a replay. */
+#include "ascendcl/model/model.h"
+
+#include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/settings.h"
+#include "ascendcl/memory/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROGRAMS (1ull << 62) /* numbers from here on are those of programs; lower ones belong to plans */
+#define PATIENCE 100          /* milliseconds after which a waiting replay looks whether it is dropped */
+
+static _Atomic uint64_t program_ids;
+
+/* --------------------------------------------------------------------------------------------------------------- parts */
+
+/*
+ * Where no task can wait for another one, the nodes run one after the other in the stream that executes the model: they are in an
+ * order that the events allow. Otherwise (collectives, waits for values, host functions) each stream of the model has its own
+ * nodes, and an emu_stream to run them in; the first one of a captured model is the stream that executes it.
+ */
+
+static bool on_device(const emu_node *node) { return node->captured.step.size > 0; }
+
+static bool may_wait(const emu_capture *capture) {
+    for (uint32_t i = 0; i < capture->count; i++) {
+        const emu_node *node = &capture->nodes[i];
+        if (node->captured.waits || (node->kind == NODE_TASK && node->task->slow)) return true;
+    }
+    return false;
+}
+
+static uint32_t lane_of(const emu_model *model, const emu_node *node) { return model->apart ? node->lane : 0; }
+
+static bool belongs(const emu_model *model, const emu_part *part, uint32_t node) {
+    const emu_node *n = &model->capture->nodes[node];
+    return n->kind == NODE_TASK && on_device(n) && lane_of(model, n) == part->lane;
+}
+
+/* Of each step its length in words, and the words. */
+static void put_step(emu_buffer *request, const emu_node *node) {
+    const uint64_t nothing[] = {1, STEP_SKIP};
+    const emu_buffer *step = &node->captured.step;
+    if (node->disabled) {
+        emu_buffer_put(request, nothing, sizeof nothing);
+        return;
+    }
+    uint64_t words = step->size / sizeof(uint64_t);
+    emu_buffer_put(request, &words, sizeof words);
+    emu_buffer_put(request, step->data, step->size);
+}
+
+static int call_device(emu_model *model, uint32_t call, const emu_buffer *request) {
+    emu_buffer answer = {0};
+    int status = emu_link_call(model->device, call, request, &answer);
+    if (status != 0 && answer.size > 0) {
+        emu_buffer_put(&answer, "", 1);
+        emu_fail_with(status, (const char *)answer.data);
+    }
+    emu_buffer_free(&answer);
+    return status;
+}
+
+/* Divides the nodes into parts. */
+static void find_parts(emu_model *model) {
+    const emu_capture *capture = model->capture;
+    uint32_t *open = calloc(capture->lane_count + 1, sizeof *open); /* of each lane, from 1 on: a program that can grow */
+    model->parts = calloc(capture->count + 1, sizeof *model->parts);
+    if (open == NULL || model->parts == NULL) abort();
+    for (uint32_t i = 0; i < capture->count; i++) {
+        const emu_node *node = &capture->nodes[i];
+        uint32_t lane = lane_of(model, node);
+        bool device = node->kind == NODE_TASK && on_device(node);
+        if (node->kind != NODE_TASK && !model->apart) continue;
+        if (device && open[lane] != 0) {
+            model->parts[open[lane] - 1].last = i;
+            continue;
+        }
+        model->parts[model->part_count++] = (emu_part){device ? PROGRAMS | ++program_ids : 0, lane, i, i};
+        open[lane] = device ? model->part_count : 0;
+    }
+    free(open);
+}
+
+int emu_model_build(emu_model *model) {
+    int status = 0;
+    bool own = model->capture->by_hand || model->parent != NULL; /* a stream of its own for each lane */
+    model->apart = own || (model->capture->lane_count > 1 && may_wait(model->capture));
+    find_parts(model);
+    if (model->apart) status = emu_model_make_streams(model, own);
+    model->incarnation = model->device->incarnation;
+    for (uint32_t p = 0; p < model->part_count && status == 0; p++) {
+        const emu_part *part = &model->parts[p];
+        emu_buffer request = {0};
+        if (part->program == 0) continue;
+        emu_buffer_put(&request, &part->program, sizeof part->program);
+        for (uint32_t i = part->first; i <= part->last; i++) {
+            if (belongs(model, part, i)) put_step(&request, &model->capture->nodes[i]);
+        }
+        status = call_device(model, CALL_PROGRAM, &request);
+        emu_buffer_free(&request);
+    }
+    return status;
+}
+
+int emu_model_replace(emu_model *model, uint32_t node) {
+    for (uint32_t p = 0; p < model->part_count; p++) {
+        const emu_part *part = &model->parts[p];
+        if (part->program == 0 || node < part->first || node > part->last || !belongs(model, part, node)) continue;
+        uint64_t at = 0;
+        for (uint32_t i = part->first; i < node; i++) at += belongs(model, part, i);
+        emu_buffer request = {0};
+        emu_buffer_put(&request, &part->program, sizeof part->program);
+        emu_buffer_put(&request, &at, sizeof at);
+        put_step(&request, &model->capture->nodes[node]);
+        int status = call_device(model, CALL_REPLACE, &request);
+        emu_buffer_free(&request);
+        return status;
+    }
+    return 0;
+}
+
+void emu_model_drop_programs(const emu_model *model) {
+    emu_buffer request = {0}, answer = {0};
+    for (uint32_t i = 0; i < model->part_count; i++) {
+        if (model->parts[i].program != 0) emu_buffer_put(&request, &model->parts[i].program, sizeof model->parts[i].program);
+    }
+    if (request.size > 0 && model->incarnation == model->device->incarnation &&
+        emu_link_call(model->device, CALL_DROP, &request, &answer) != 0)
+        free(emu_take_message()); /* the process has ended, and its programs with it */
+    emu_buffer_free(&request);
+    emu_buffer_free(&answer);
+}
+
+/* ------------------------------------------------------------------------------------------------------ tasks of a replay */
+
+typedef struct {
+    emu_task task;
+    emu_model *model;           /* a reference */
+    uint32_t node;              /* whose task runs here */
+    emu_stream *awaited;        /* a reference, or NULL */
+    emu_model_blocks *blocks;   /* pinned; of the last task */
+    uint32_t aborts;            /* of the model, when it was executed */
+} replay;
+
+static void unpin_blocks(const emu_model_blocks *blocks, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) emu_memory_unpin(blocks->uses[i].device, blocks->uses[i].address);
+}
+
+static void finish_replay(emu_task *task) {
+    replay *made = (replay *)task;
+    if (made->blocks != NULL) {
+        unpin_blocks(made->blocks, made->blocks->count);
+        emu_model_release_blocks(made->blocks);
+        made->model->under_way--;
+    }
+    emu_object_release(made->awaited);
+    emu_object_release(made->model);
+    emu_buffer_free(&task->request);
+    free(made);
+}
+
+static replay *new_task(emu_model *model) {
+    replay *made = calloc(1, sizeof *made);
+    if (made == NULL) abort();
+    made->task = (emu_task){.finish = finish_replay, .routine = emu_routine()};
+    made->model = model;
+    emu_object_hold(model);
+    return made;
+}
+
+static int answer_replay(emu_task *task, int status, emu_buffer *answer) {
+    (void)task;
+    if (status != 0 && answer->size > 0) {
+        emu_buffer_put(answer, "", 1);
+        emu_fail_with(status, (const char *)answer->data);
+    }
+    return status;
+}
+
+static int run_node(emu_task *task, emu_stream *stream) {
+    const replay *made = (replay *)task;
+    const emu_node *node = &made->model->capture->nodes[made->node];
+    if (node->disabled) return 0;
+    emu_set_routine(node->task->routine);
+    return node->task->run(node->task, stream);
+}
+
+static replay *make_part(emu_model *model, const emu_part *part) {
+    replay *made = new_task(model);
+    if (part->program != 0) {
+        made->task.answered = answer_replay;
+        emu_buffer_put(&made->task.request, &part->program, sizeof part->program);
+    } else {
+        made->node = part->first;
+        made->task.run = run_node;
+        made->task.slow = model->capture->nodes[part->first].task->slow;
+    }
+    return made;
+}
+
+static int queue_wait(emu_model *model, emu_stream *stream, emu_stream *awaited, uint64_t until, uint64_t *sequence) {
+    replay *made = new_task(model);
+    made->task.quiet = true;
+    made->task.awaited = made->awaited = awaited;
+    made->task.until = until;
+    emu_object_hold(awaited);
+    return emu_stream_queue(stream, &made->task, sequence);
+}
+
+/* Returns an error of the model's streams, once. */
+static int take_error(emu_model *model, uint32_t aborts) {
+    int status = 0;
+    for (uint32_t i = 0; i < model->capture->lane_count && status == 0; i++) {
+        if (model->streams[i] != NULL) status = emu_stream_take_error(model->streams[i]);
+    }
+    if (status == 0 && model->aborts != aborts)
+        status = emu_fail(ACL_ERROR_RT_MODEL_ABORT_NORMAL, NULL, "aclmdlRIAbort has ended the execution of model %u", model->id);
+    return status;
+}
+
+/* Ends a replay in several streams: their errors become those of the stream that executed the model. */
+static int run_end(emu_task *task, emu_stream *stream) {
+    (void)stream;
+    const replay *made = (replay *)task;
+    return take_error(made->model, made->aborts);
+}
+
+/* Conditions begin with their default values. */
+static int run_begin(emu_task *task, emu_stream *stream) {
+    (void)stream;
+    emu_model_reset_conditions(((replay *)task)->model);
+    return 0;
+}
+
+/* Lets the streams of a model run where they are deferred, once all tasks of the replay are queued. */
+static int run_release(emu_task *task, emu_stream *stream) {
+    (void)stream;
+    emu_model *model = ((replay *)task)->model;
+    pthread_mutex_lock(&model->queueing);
+    for (uint32_t i = 0; i < model->capture->lane_count; i++) {
+        if (model->streams[i] != NULL) emu_stream_let_run(model->streams[i], model->last[i]);
+    }
+    pthread_mutex_unlock(&model->queueing);
+    return 0;
+}
+
+/* Queues the parts in the streams of the model. `stream` executes the model, and has the first one's parts where that has none of its
+ * own; NULL: the caller waits. model->last: the last task in each. model->queueing is locked. */
+static int queue_apart(emu_model *model, emu_stream *stream) {
+    const emu_capture *capture = model->capture;
+    uint64_t *recorded = calloc(capture->count + 1, sizeof *recorded), start = 0;
+    emu_stream **streams = calloc(capture->lane_count + 1, sizeof(emu_stream *));
+    if (recorded == NULL || streams == NULL) abort();
+    int status = 0;
+    if (stream != NULL && emu_config()->streams == STREAMS_DEFERRED) {
+        replay *made = new_task(model);
+        made->task.run = run_release;
+        made->task.slow = true; /* it waits for this thread */
+        status = emu_stream_queue(stream, &made->task, &start);
+    } else if (stream != NULL) {
+        start = emu_stream_last(stream);
+    }
+    for (uint32_t i = 0; i < capture->lane_count && status == 0; i++) {
+        streams[i] = model->streams[i] != NULL ? model->streams[i] : stream;
+        model->last[i] = streams[i] == stream ? start : 0;
+        if (stream != NULL && streams[i] != stream) status = queue_wait(model, streams[i], stream, start, &model->last[i]);
+    }
+    for (uint32_t p = 0; p < model->part_count && status == 0; p++) {
+        const emu_part *part = &model->parts[p];
+        const emu_node *node = &capture->nodes[part->first];
+        uint64_t *last = &model->last[part->lane];
+        if (node->kind == NODE_RECORD) recorded[part->first] = *last;
+        else if (node->kind == NODE_TASK) status = emu_stream_queue(streams[part->lane], &make_part(model, part)->task, last);
+        else if (!node->disabled && capture->nodes[node->recorded].lane != part->lane)
+            status = queue_wait(model, streams[part->lane], streams[capture->nodes[node->recorded].lane], recorded[node->recorded], last);
+    }
+    free(recorded);
+    free(streams);
+    return status;
+}
+
+/* Queues a replay, which takes over the pinned blocks. */
+static int queue_replay(emu_model *model, emu_model_blocks *blocks, emu_stream *stream) {
+    int status = 0, failed;
+    uint64_t sequence = 0;
+    uint32_t aborts = model->aborts;
+    if (model->condition_count > 0) {
+        replay *made = new_task(model);
+        made->task.run = run_begin;
+        status = emu_stream_queue(stream, &made->task, &sequence);
+    }
+    if (model->apart) {
+        pthread_mutex_lock(&model->queueing);
+        failed = queue_apart(model, stream);
+        if (status == 0) status = failed;
+        for (uint32_t i = 0; i < model->capture->lane_count; i++) {
+            if (model->streams[i] == NULL || model->last[i] == 0) continue;
+            failed = queue_wait(model, stream, model->streams[i], model->last[i], &sequence);
+            if (status == 0) status = failed;
+        }
+        replay *made = new_task(model);
+        made->task.run = run_end;
+        made->aborts = aborts;
+        made->blocks = blocks;
+        failed = emu_stream_queue(stream, &made->task, &sequence);
+        pthread_mutex_unlock(&model->queueing);
+        if (status == 0) status = failed;
+    } else {
+        for (uint32_t p = 0; p < model->part_count; p++) {
+            replay *made = make_part(model, &model->parts[p]);
+            if (p + 1 == model->part_count) made->blocks = blocks;
+            failed = emu_stream_queue(stream, &made->task, &sequence);
+            if (status == 0) status = failed;
+        }
+    }
+    if (status == 0) emu_stream_queued(stream, sequence);
+    return status;
+}
+
+int emu_model_run(emu_model *model, emu_stream *stream) {
+    uint32_t aborts = model->aborts, lanes = model->capture->lane_count;
+    pthread_mutex_lock(&model->queueing); /* also while it runs: one execution after the other */
+    int status = queue_apart(model, NULL);
+    for (uint32_t i = 0; i < lanes && status == 0; i++) emu_stream_let_run(model->streams[i], model->last[i]);
+    for (uint32_t i = 0; i < lanes && status == 0; i++) {
+        while (!emu_stream_wait_for(model->streams[i], model->last[i], PATIENCE)) {
+            if (!emu_stream_drops(stream)) continue;
+            for (uint32_t lane = 0; lane < lanes; lane++) emu_stream_abort(model->streams[lane]);
+        }
+    }
+    pthread_mutex_unlock(&model->queueing);
+    return status != 0 ? status : take_error(model, aborts);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- execution */
+
+static int check_memory(const emu_model *model) {
+    int status = 0;
+    if (model->broken != NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_USE_AFTER_FREE", "model %u: %s", model->id, model->broken);
+    for (uint32_t c = 0; c < model->condition_count; c++) {
+        for (uint32_t i = 0; i < model->conditions[c]->branch_count && status == 0; i++) status = check_memory(model->conditions[c]->branches[i]);
+    }
+    return status;
+}
+
+/* Whether a model can run. The captures' lock is held. */
+static int check_ready(const emu_model *model) {
+    if (model->parent != NULL) return emu_refuse_branch(model, "it runs only with that");
+    if (model->capturing && model->capture->by_hand)
+        return emu_fail(ACL_ERROR_RT_MODEL_EXECUTE, NULL, "model %u is still built; aclmdlRIEndTask and aclmdlRIBuildEnd must come first", model->id);
+    if (model->capturing)
+        return emu_fail(ACL_ERROR_RT_MODEL_CAPTURED, NULL, "model %u is still captured; aclmdlRICaptureEnd must come first", model->id);
+    if (model->state != MODEL_READY)
+        return emu_fail(ACL_ERROR_RT_MODEL_EXECUTE, NULL, "tasks of model %u have been changed%s", model->id,
+                        model->state == MODEL_UPDATING ? "; aclmdlRIUpdate must come first" : ", and a change has failed");
+    int status = check_memory(model);
+    if (status != 0) return status;
+    if (model->part_count > 0 && model->incarnation != model->device->incarnation)
+        return emu_fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "EMULATOR_DEVICE_LOST", "the device process has been replaced since model %u was captured",
+                        model->id);
+    return 0;
+}
+
+static int pin_blocks(const emu_model_blocks *blocks) {
+    for (uint32_t i = 0; i < blocks->count; i++) {
+        const emu_use *use = &blocks->uses[i];
+        char name[64];
+        snprintf(name, sizeof name, "%s of task %u", use->name, use->node);
+        int status = emu_memory_pin(use->device, use->address, use->size, name);
+        if (status == 0) continue;
+        unpin_blocks(blocks, i);
+        return status;
+    }
+    return 0;
+}
+
+static int execute(emu_model *model, emu_stream *stream) {
+    if (model->context != stream->context)
+        return emu_fail(ACL_ERROR_RT_MODEL_CONTEXT, NULL, "model %u is of another context than this thread's", model->id);
+    if (stream->model != 0)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "stream %d is one of model %u; use another one", stream->id, stream->model);
+    int status = emu_refuse_captured(stream);
+    if (status != 0) return status;
+    emu_captures_lock();
+    status = check_ready(model);
+    emu_model_blocks *blocks = model->blocks;
+    if (status == 0 && model->part_count > 0) status = pin_blocks(blocks);
+    if (status == 0 && model->part_count > 0) {
+        blocks->references++;
+        model->under_way++;
+    }
+    emu_captures_unlock();
+    return status != 0 || model->part_count == 0 ? status : queue_replay(model, blocks, stream);
+}
+
+API aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle) {
+    ENTER("aclmdlRIExecuteAsync");
+    EMU_HELD emu_model *model = NULL;
+    EMU_HELD emu_stream *stream = NULL;
+    int status = emu_model_acquire(modelRI, &model);
+    if (status == 0) status = emu_stream_acquire(handle, &stream);
+    return status != 0 ? status : execute(model, stream);
+}
+
+API aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
+    ENTER("aclmdlRIExecute");
+    EMU_HELD emu_model *model = NULL;
+    EMU_HELD emu_stream *stream = NULL;
+    int status = emu_check_timeout(timeout);
+    if (status == 0) status = emu_model_acquire(modelRI, &model);
+    if (status == 0) status = emu_stream_acquire(NULL, &stream);
+    if (status == 0) status = execute(model, stream);
+    return status != 0 ? status : emu_stream_wait(stream, timeout);
+}
