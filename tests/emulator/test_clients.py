@@ -173,6 +173,11 @@ def test_distributed(ranks: int) -> None:
     assert [line.split()[0] for line in output.splitlines() if line.endswith(" done")] == names
 
 
+@pytest.mark.parametrize("mode", [pytest.param("0"), pytest.param("1", marks=short)])
+def test_graphs_of_ranks(mode: str) -> None:
+    assert run_ranks(2, "distributed.py", "graphs", TASK_QUEUE_ENABLE=mode).count("graphs done") == 1
+
+
 @pytest.mark.parametrize("release", [pytest.param("8.1.RC1", marks=short), "9.0.0"])
 def test_distributed_in_expandable_segments(release: str) -> None:
     """Physical memory that is mapped in parts, which the other ranks do not see where it is mapped."""

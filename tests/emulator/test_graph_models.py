@@ -53,9 +53,9 @@ test_streams_of_a_graph_run_side_by_side = client(ASCEND_EMULATOR_CANN="8.5.0")(
 test_deferred_streams_run_graphs_side_by_side = client(
     ASCEND_EMULATOR_CANN="8.5.0", ASCEND_EMULATOR_STREAMS="deferred"
 )(body_streams_side_by_side)
-test_eager_streams_run_graphs_side_by_side = client(
-    ASCEND_EMULATOR_CANN="8.5.0", ASCEND_EMULATOR_STREAMS="eager"
-)(body_streams_side_by_side)
+test_eager_streams_run_graphs_side_by_side = client(ASCEND_EMULATOR_CANN="8.5.0", ASCEND_EMULATOR_STREAMS="eager")(
+    body_streams_side_by_side
+)
 
 
 @client(ASCEND_EMULATOR_CANN="8.5.0")

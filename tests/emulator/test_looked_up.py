@@ -69,4 +69,4 @@ def test_what_is_not_emulated_refuses(cann: Cann) -> None:
         function.restype = ctypes.c_ssize_t
         function()
         assert f"{name}: the emulator lacks this function" in cann.message(), name
-    assert len(refused) > 10
+    assert refused

@@ -30,7 +30,7 @@ from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.emulator.build import build
 
 HERE = Path(__file__).parent
-TIMEOUT = int(os.environ.get("CLIENT_TIMEOUT", "120"))
+TIMEOUT = 120
 
 H2D, D2H, D2D = 1, 2, 3
 NEWEST = "9.2.0"  # a release that has all functions

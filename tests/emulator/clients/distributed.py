@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
-import torch_npu  # noqa: F401  registers the npu device and the hccl backend
+import torch_npu  # registers the npu device and the hccl backend
 from torch import nn
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -316,6 +316,46 @@ def checkpoint(gloo: Any) -> None:
     dist.barrier()
     if RANK == 0:
         shutil.rmtree(place[0])
+
+
+def graphs(gloo: Any) -> None:
+    """Collectives in graphs. Ranks capture those of two groups in different orders, on streams of their own."""
+    groups, side = [dist.new_group() for _ in range(2)], torch.npu.Stream()
+    x, weight = torch.ones(SIZE, 4, device=DEVICE), torch.ones(4, 4, device=DEVICE)
+    gathered = torch.empty(SIZE * SIZE, 4, device=DEVICE)
+
+    def reduce() -> None:
+        dist.all_reduce(summed, group=groups[0])
+
+    def gather() -> None:
+        with torch.npu.stream(side):
+            dist.all_gather_into_tensor(gathered, x, group=groups[1])
+
+    def multiply() -> torch.Tensor:
+        return torch_npu.npu_mm_all_reduce_base(x.half(), weight.half(), name)  # an operator that communicates itself
+
+    name = groups[0]._get_backend(DEVICE).get_hccl_comm_name(RANK)
+    summed = x.clone()
+    reduce()  # HCCL makes its connections now
+    multiply()
+    gather()
+    torch.npu.synchronize()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        main = torch.npu.current_stream()
+        summed = x @ weight
+        side.wait_stream(main)
+        for call in (reduce, gather) if RANK % 2 == 0 else (gather, reduce):
+            call()
+        main.wait_stream(side)
+        y = summed + gathered.sum(dim=0) + multiply()
+    for step in range(3):
+        x.fill_(RANK + step)
+        graph.replay()
+        total = sum(rank + step for rank in range(SIZE))
+        assert torch.equal(y.cpu(), torch.full((SIZE, 4), 8.0 * total + SIZE * total)), (step, y)
+    torch.npu.synchronize()
+    graph.reset()
 
 
 def close(losses: list[float], golden: list[float]) -> None:

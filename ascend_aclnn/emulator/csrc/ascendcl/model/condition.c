@@ -8,36 +8,6 @@
 
 /* ---------------------------------------------------------------------------------------------------------------- life */
 
-static void free_condition(void *object) {
-    emu_condition *condition = object;
-    for (uint32_t i = 0; i < condition->branch_count; i++) emu_object_release(condition->branches[i]);
-    free(condition->branches);
-    free(condition);
-}
-
-void emu_model_drop_conditions(emu_model *model) {
-    for (uint32_t c = 0; c < model->condition_count; c++) {
-        emu_object_reclaim(model->conditions[c]);
-        for (uint32_t i = 0; i < model->conditions[c]->branch_count; i++) emu_model_drop(model->conditions[c]->branches[i]);
-    }
-}
-
-void emu_model_free_conditions(emu_model *model) {
-    for (uint32_t c = 0; c < model->condition_count; c++) {
-        if (emu_memory_free(model->device, (const void *)model->conditions[c]->value) != 0) free(emu_take_message()); /* the device was reset */
-        emu_object_release(model->conditions[c]);
-    }
-    free(model->conditions);
-}
-
-void emu_model_reset_conditions(const emu_model *model) {
-    for (uint32_t c = 0; c < model->condition_count; c++) {
-        const emu_condition *condition = model->conditions[c];
-        if (condition->resets) atomic_store(condition->value, condition->initial);
-        for (uint32_t i = 0; i < condition->branch_count; i++) emu_model_reset_conditions(condition->branches[i]);
-    }
-}
-
 const emu_model *emu_model_open_branch(const emu_model *model) {
     for (uint32_t c = 0; c < model->condition_count; c++) {
         const emu_condition *condition = model->conditions[c];
@@ -57,7 +27,7 @@ static int add_condition(emu_model *model, uint32_t initial, bool resets, aclmdl
     if (condition == NULL) abort();
     *condition = (emu_condition){.base.references = 1, .model = model, .value = address, .initial = initial, .resets = resets};
     atomic_store(condition->value, 0);
-    if (emu_object_new(KIND_CONDITION, condition, free_condition) == NULL) {
+    if (emu_object_new(KIND_CONDITION, condition, emu_model_free_condition) == NULL) {
         emu_object_release(condition);
         emu_memory_free(model->device, address);
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;

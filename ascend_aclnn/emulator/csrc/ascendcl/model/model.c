@@ -32,20 +32,48 @@ static void free_capture(emu_capture *capture) {
     free(capture);
 }
 
+/* The device process forgets the programs. */
+static void drop_programs(const emu_model *model) {
+    emu_buffer request = {0}, answer = {0};
+    for (uint32_t i = 0; i < model->part_count; i++) {
+        if (model->parts[i].program != 0) emu_buffer_put(&request, &model->parts[i].program, sizeof model->parts[i].program);
+    }
+    if (request.size > 0 && model->incarnation == model->device->incarnation &&
+        emu_link_call(model->device, CALL_DROP, &request, &answer) != 0)
+        free(emu_take_message()); /* the process has ended, and its programs with it */
+    emu_buffer_free(&request);
+    emu_buffer_free(&answer);
+}
+
+void emu_model_free_condition(void *object) {
+    emu_condition *condition = object;
+    for (uint32_t i = 0; i < condition->branch_count; i++) emu_object_release(condition->branches[i]);
+    free(condition->branches);
+    free(condition);
+}
+
+static void free_conditions(emu_model *model) {
+    for (uint32_t c = 0; c < model->condition_count; c++) {
+        if (emu_memory_free(model->device, (const void *)model->conditions[c]->value) != 0) free(emu_take_message()); /* the device was reset */
+        emu_object_release(model->conditions[c]);
+    }
+    free(model->conditions);
+}
+
 void emu_model_release_blocks(emu_model_blocks *blocks) {
     if (blocks != NULL && --blocks->references == 0) free(blocks);
 }
 
 static void free_model(void *object) {
     emu_model *model = object;
-    emu_model_drop_programs(model);
+    drop_programs(model);
     for (uint32_t i = 0; model->streams != NULL && i < model->capture->lane_count; i++) {
         if (model->streams[i] != NULL) emu_stream_discard(model->streams[i]);
     }
     free_capture(model->capture);
     for (uint32_t i = 0; i < model->group_count; i++) emu_object_release(model->groups[i]);
     for (uint32_t i = 0; i < model->task_count; i++) emu_object_release(model->tasks[i]);
-    emu_model_free_conditions(model);
+    free_conditions(model);
     while (model->callbacks != NULL) {
         emu_destroy_callback *next = model->callbacks->next;
         free(model->callbacks);
@@ -99,6 +127,14 @@ static bool unlist(emu_model *model) {
     return found;
 }
 
+void emu_model_unbind(emu_model *model, uint32_t lane) {
+    emu_stream *stream = model->capture->lanes[lane].stream;
+    if (stream == NULL) return;
+    model->capture->lanes[lane].stream = NULL;
+    stream->model = 0;
+    emu_stream_leave(stream);
+}
+
 /* The captures' lock is held. */
 static void leave_streams(emu_model *model) {
     for (uint32_t i = 0; i < model->capture->lane_count; i++) {
@@ -119,7 +155,10 @@ void emu_model_drop(emu_model *model) {
     emu_captures_unlock();
     for (uint32_t i = 0; i < model->group_count; i++) emu_object_reclaim(model->groups[i]);
     for (uint32_t i = 0; i < model->task_count; i++) emu_object_reclaim(model->tasks[i]);
-    emu_model_drop_conditions(model);
+    for (uint32_t c = 0; c < model->condition_count; c++) {
+        emu_object_reclaim(model->conditions[c]);
+        for (uint32_t i = 0; i < model->conditions[c]->branch_count; i++) emu_model_drop(model->conditions[c]->branches[i]);
+    }
     for (const emu_destroy_callback *c = model->callbacks; c != NULL; c = c->next) c->function(c->argument);
     emu_object_release(model);
 }

@@ -114,27 +114,21 @@ emu_model *emu_model_of_stream(const emu_stream *stream, uint32_t *lane);
 /* Ends the models of a context that ends. */
 void emu_models_reclaim(const emu_context *context);
 
+/* Unbinds the stream of a lane of a model built by hand, if it is bound. The captures' lock is held. */
+void emu_model_unbind(emu_model *model, uint32_t lane);
+/* The end of a condition's handle. */
+void emu_model_free_condition(void *condition);
+
 /* replay.c */
 /* Prepares what was captured: 0, or a status with a message. */
 int emu_model_build(emu_model *model);
 /* Sends the step of a node, which has changed, to the device process. */
 int emu_model_replace(emu_model *model, uint32_t node);
-/* The device process forgets the programs. */
-void emu_model_drop_programs(const emu_model *model);
 /* Executes a model that has streams of its own, and waits until it is done, or `stream` drops its tasks. */
 int emu_model_run(emu_model *model, emu_stream *stream);
 
-/* model_build.c */
-/* Unbinds the stream of a lane, if it is bound. The captures' lock is held. */
-void emu_model_unbind(emu_model *model, uint32_t lane);
-
 /* condition.c */
-/* Writes initial values of the model's conditions, and of those of its branches. */
-void emu_model_reset_conditions(const emu_model *model);
 /* A branch that is not captured yet; NULL: none. The captures' lock is held. */
 const emu_model *emu_model_open_branch(const emu_model *model);
-/* Ends the handles of conditions and branches. */
-void emu_model_drop_conditions(emu_model *model);
-void emu_model_free_conditions(emu_model *model);
 
 #endif

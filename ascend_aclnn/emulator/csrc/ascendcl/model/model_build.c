@@ -112,14 +112,6 @@ API aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve) {
     return status != 0 ? status : emu_model_build(model);
 }
 
-void emu_model_unbind(emu_model *model, uint32_t lane) {
-    emu_stream *stream = model->capture->lanes[lane].stream;
-    if (stream == NULL) return;
-    model->capture->lanes[lane].stream = NULL;
-    stream->model = 0;
-    emu_stream_leave(stream);
-}
-
 API aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream handle) {
     ENTER("aclmdlRIUnbindStream");
     EMU_HELD emu_model *model = NULL;

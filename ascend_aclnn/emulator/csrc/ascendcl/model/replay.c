@@ -122,18 +122,6 @@ int emu_model_replace(emu_model *model, uint32_t node) {
     return 0;
 }
 
-void emu_model_drop_programs(const emu_model *model) {
-    emu_buffer request = {0}, answer = {0};
-    for (uint32_t i = 0; i < model->part_count; i++) {
-        if (model->parts[i].program != 0) emu_buffer_put(&request, &model->parts[i].program, sizeof model->parts[i].program);
-    }
-    if (request.size > 0 && model->incarnation == model->device->incarnation &&
-        emu_link_call(model->device, CALL_DROP, &request, &answer) != 0)
-        free(emu_take_message()); /* the process has ended, and its programs with it */
-    emu_buffer_free(&request);
-    emu_buffer_free(&answer);
-}
-
 /* ------------------------------------------------------------------------------------------------------ tasks of a replay */
 
 typedef struct {
@@ -228,10 +216,18 @@ static int run_end(emu_task *task, emu_stream *stream) {
     return take_error(made->model, made->aborts);
 }
 
-/* Conditions begin with their default values. */
+static void reset_conditions(const emu_model *model) {
+    for (uint32_t c = 0; c < model->condition_count; c++) {
+        const emu_condition *condition = model->conditions[c];
+        if (condition->resets) atomic_store(condition->value, condition->initial);
+        for (uint32_t i = 0; i < condition->branch_count; i++) reset_conditions(condition->branches[i]);
+    }
+}
+
+/* Conditions begin with their default values, those of branches too. */
 static int run_begin(emu_task *task, emu_stream *stream) {
     (void)stream;
-    emu_model_reset_conditions(((replay *)task)->model);
+    reset_conditions(((replay *)task)->model);
     return 0;
 }
 

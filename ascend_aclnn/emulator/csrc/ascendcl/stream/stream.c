@@ -513,7 +513,6 @@ int emu_stream_wait(emu_stream *stream, int32_t timeout) {
     return in_time ? emu_stream_take_error(stream) : emu_timed_out(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002", "the stream is not done", timeout);
 }
 
-/* Ends a stream that has no handle and is in no list. force: tasks that have not begun are dropped. */
 /* The update of a task group that a stream has begun ends with the stream; another one can update the group then. */
 static void abandon_update(emu_stream *stream) {
     emu_captures_lock();
@@ -523,6 +522,7 @@ static void abandon_update(emu_stream *stream) {
     if (update != NULL) update->abandon(update);
 }
 
+/* Ends a stream that has no handle and is in no list. force: tasks that have not begun are dropped. */
 static int end_stream(emu_stream *stream, bool force) {
     abandon_update(stream);
     int status = force ? 0 : emu_stream_wait(stream, -1);
