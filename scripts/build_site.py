@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import html
+import json
 import os
 import re
 import shutil
@@ -12,7 +13,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from urllib.parse import unquote
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from generators import site
 
@@ -44,6 +46,32 @@ def broken_links(target: Path) -> list[str]:
     return broken
 
 
+NOT_FOUND = (
+    ("en", "Not found", "This page does not exist.", "Home", "Operators", ""),
+    ("zh", "找不到页面", "没有这个页面。", "首页", "算子", "zh/"),
+)
+
+
+def not_found(language: int, address: str) -> str:
+    """404.html: it is shown at any address, so its links are absolute, and it needs no other file."""
+    code, title, text, home, operators, folder = NOT_FOUND[language]
+    root = (urlsplit(address).path if address else "").rstrip("/") + "/"
+    links = f'<a href="{root}{folder}">{home}</a> <a href="{root}{folder}operators/">{operators}</a>'
+    return (
+        f'<!doctype html><html lang="{code}"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{title} - ascend_aclnn</title><style>:root{{color-scheme:light dark}}body{{font:1.1rem/1.6 system-ui,sans-serif;"
+        f"max-width:34rem;margin:15vh auto;padding:0 1rem}}a{{margin-right:1rem}}</style>"
+        f"<h1>404</h1><p>{text}</p><p>{links}</p></html>\n"
+    )
+
+
+def add_to_search(target: Path, entries: list[dict[str, Any]]) -> None:
+    path = target / "search" / "search_index.json"
+    index = json.loads(path.read_text(encoding="utf-8"))
+    index["docs"] += entries
+    path.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+
+
 def fetched(target: Path) -> list[str]:
     """What readers' browsers would fetch from elsewhere."""
     pattern = r'<(?:script|img|link rel="(?:stylesheet|preconnect|icon)")[^>]*(?:src|href)="(https?://[^"]+)'
@@ -56,24 +84,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "site")
     parser.add_argument("--address", default="", help="where the site will be, for its sitemap")
+    parser.add_argument(
+        "--family", default="", help="operators of this family only, for a look: links are not checked then"
+    )
     options = parser.parse_args()
     target = options.output.absolute()
     shutil.rmtree(target, ignore_errors=True)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ascend-aclnn-site-") as name:
         work = Path(name)
-        write(work / "en", site.files())
-        write(work / "zh", site.chinese_files())
+        write(work / "en", site.files(options.family))
+        write(work / "zh", site.chinese_files(options.family))
         for number, language in enumerate(("en", "zh")):
             here = target / "zh" if number else target
             config = work / f"{language}.yml"
-            config.write_text(site.configuration(number, work / language, here, options.address), encoding="utf-8")
-            command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", str(config)]
+            text = site.configuration(number, work / language, here, options.address, options.family)
+            config.write_text(text, encoding="utf-8")
+            strict = [] if options.family else ["--strict"]
+            command = [sys.executable, "-m", "mkdocs", "build", "--quiet", *strict, "--config-file", str(config)]
             # Material announces its own future on standard error otherwise.
             done = subprocess.run(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
             if done.returncode:
                 return done.returncode
-    problems = [*broken_links(target), *(f"fetched from elsewhere: {link}" for link in fetched(target))]
+            (here / "404.html").write_text(not_found(number, options.address), encoding="utf-8")
+    add_to_search(target / "zh", site.search_entries())
+    problems = [] if options.family else broken_links(target)
+    problems += [*(f"fetched from elsewhere: {link}" for link in fetched(target))]
     for problem in problems[:30]:
         print(problem)
     pages = len(list(target.rglob("index.html")))

@@ -6,6 +6,9 @@ corrected, alone:
 
 ``data/``          what CANN's public headers and documents state; ``sources.json`` has the commits they were read at
 ``descriptions/``  what each operator computes: a sentence, and a formula in the names of its Python parameters
+``meanings.json``  what parameters mean, by name and kind
+``chinese.json``   the sentences of ``descriptions/`` in Chinese
+``relations.json`` gradient operators whose names do not say of which operator
 ``examples/``      a call of each operator that has a reference, and its result
 ``overlay.json``   corrections of that, a reason each
 ``defaults.json``  defaults of attributes, the evidence of each
@@ -172,6 +175,15 @@ class Operator:
     def formula(self) -> str:
         """What it computes, in the names of the Python function; "" where the summary says it all."""
         return _description(self)[1]
+
+    @property
+    def chinese_summary(self) -> str:
+        """The summary in Chinese; "" where there is none yet."""
+        rows = _chinese()
+        plain = self.name.replace("aclnnInplace", "aclnn")
+        if self.name in rows or plain not in rows or not self.outputs:
+            return rows.get(self.name, "")
+        return f"{rows[plain]}原地操作：结果写回 {self.outputs[0].python_name}。"
 
     @property
     def example(self) -> Optional[Example]:
@@ -341,6 +353,12 @@ def _documents() -> tuple[str, dict[str, str]]:
     """The pattern of documents' URLs, and the revision of those that have left the newest one."""
     sources = json.loads(_text(FOLDER / "sources.json"))
     return sources["documents"], sources["revisions"]
+
+
+@functools.cache
+def _chinese() -> dict[str, str]:
+    rows: dict[str, str] = json.loads(_text(FOLDER / "chinese.json"))
+    return rows
 
 
 @functools.cache

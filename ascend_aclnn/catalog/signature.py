@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import inspect
 import json
@@ -178,7 +179,7 @@ def docstring(operator: Operator) -> str:
     for title, parameters in (("Parameters", operator.inputs), ("Results", operator.outputs)):
         rows = []
         for parameter in parameters:
-            words = "; ".join(word for word in [*parameter_words(parameter), attribute_words(parameter)] if word)
+            words = "; ".join(word for word in [*parameter_words(parameter), meaning(operator, parameter)] if word)
             differences = (
                 product_words(operator, parameter) if parameter.direction != "inout" or title == "Results" else []
             )
@@ -213,14 +214,33 @@ def example_lines(operator: Operator) -> list[str]:
 
 
 @functools.cache
-def _attributes() -> dict[str, str]:
-    meanings: dict[str, str] = json.loads((FOLDER / "attributes.json").read_text(encoding="utf-8"))
+def _meanings() -> dict[str, Any]:
+    meanings: dict[str, Any] = json.loads((FOLDER / "meanings.json").read_text(encoding="utf-8"))
     return meanings
 
 
-def attribute_words(parameter: Parameter) -> str:
-    """The meaning of an attribute whose name and kind mean the same in all operators; else ""."""
-    return _attributes().get(f"{parameter.python_name}:{KIND_WORDS.get(parameter.kind, 'int')}", "")
+def meaning(operator: Operator, parameter: Parameter) -> str:
+    """What a parameter means, in the words of ``meanings.json``; "" where it has none.
+
+    A key there is a name and a kind ("axis:int"), with a direction where that decides ("y:tensor:out"). Its value is the
+    meaning in every operator, or a meaning for each scope: patterns of operators and families, separated by spaces; the
+    first that fits counts.
+    """
+    kind = KIND_WORDS.get(parameter.kind, "int")
+    for key in (f"{parameter.python_name}:{kind}:{parameter.direction}", f"{parameter.python_name}:{kind}"):
+        found = _meanings().get(key, "")
+        if isinstance(found, dict):
+            found = next((words for scope, words in found.items() if in_scope(operator, scope)), "")
+        if found:
+            return str(found)
+    return ""
+
+
+def in_scope(operator: Operator, scope: str) -> bool:
+    """An operator or its family fits one of the patterns ("" fits all)."""
+    return not scope or any(
+        fnmatch.fnmatchcase(text, pattern) for pattern in scope.split() for text in (operator.name, operator.family)
+    )
 
 
 def since_words(operator: Operator) -> str:

@@ -17,9 +17,9 @@ from ascend_aclnn.catalog import REQUIRED, Operator, Parameter, single
 from ascend_aclnn.catalog.headers import HeaderReport, compare
 from ascend_aclnn.catalog.naming import operator_python_name
 from ascend_aclnn.catalog.signature import (
-    attribute_words,
     c_prototype,
     example_lines,
+    meaning,
     parameter_words,
     product_words,
     python_signature,
@@ -255,7 +255,7 @@ def operator_text(operator: Operator) -> str:
     for parameter in operator.parameters:
         kind, dtypes, rank, formats, notes = parameter_words(parameter)
         what = " ".join(word for word in (dtypes, formats) if word)
-        notes = "; ".join(word for word in (notes, attribute_words(parameter)) if word)
+        notes = "; ".join(word for word in (notes, meaning(operator, parameter)) if word)
         rows.append([parameter.python_name, parameter.direction, kind, what, rank, notes])
         rows += [["", "", "", f"({words})", "", ""] for words in product_words(operator, parameter)]
     lines += ["", textwrap.indent(table(None, rows, limits={3: 60, 4: 40, 5: 60}), "  "), ""]

@@ -1,42 +1,27 @@
-"""The documentation site: docs/ and both READMEs, and a page for each operator, as pages for MkDocs.
+"""The documentation site: a home page, docs/, the README and a page for each operator, as pages for MkDocs.
 
 Nothing here is committed: ``scripts/site`` writes these files and has MkDocs build them. The Chinese site has the same
-navigation (``NAVIGATION`` gives both titles of each page), and leads to the operators' pages of the English one.
+navigation (``NAVIGATION`` gives both titles of each page). A page in Chinese lies beside its original, as ``testing.zh-CN.md``;
+where there is none the English one stands there and says so. Operators' pages are English; the Chinese site lists them with a
+sentence in Chinese each.
 """
 
 from __future__ import annotations
 
-import functools
-import html
 import json
 import posixpath
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ascend_aclnn import catalog
-from ascend_aclnn.catalog import Operator
-from ascend_aclnn.catalog.signature import (
-    attribute_words,
-    c_prototype,
-    example_lines,
-    parameter_words,
-    product_words,
-    python_signature,
-    since_words,
-    status_words,
-)
-from ascend_aclnn.cli.coverage import Coverage, coverage
-from ascend_aclnn.cli.refusals import refusals
-from ascend_aclnn.core.errors import status_name
-from generators import errors, pages
+from generators import charts, errors, home, operator_pages, pages
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Every page of docs/: its file, its title in both languages. Families of operators are added. Folders are sections.
+# Every page of the repository: its file, its title in both languages. Families of operators are added. Folders are sections.
 NAVIGATION = (
-    ("README.md", "Home", "首页"),
+    ("README.md", "Getting started", "快速入门"),
     ("docs/hardware.md", "The first day on a card", "在卡上的第一天"),
     ("docs/errors.md", "Error codes", "错误码"),
     ("docs/arrays.md", "Tensors as arrays", "数组用法"),
@@ -53,19 +38,20 @@ NAVIGATION = (
     ("docs/distributed.md", "Many ranks", "多卡通信"),
     ("docs/testing.md", "Testing", "精度测试工具"),
     ("docs/reliability.md", "Reliability", "可靠性"),
+    ("docs/cann-and-numpy.md", "CANN and NumPy", "CANN 与 NumPy"),
     ("docs/random-numbers.md", "Random numbers", "随机数"),
     ("docs/recording.md", "Recording", "录制"),
     ("docs/performance.md", "Performance", "性能"),
     ("docs/results/references.md", "Large operators", "大算子"),
     ("docs/results/sweep.md", "Many operators", "大量算子"),
-    ("docs/results/sweep-without-helper.md", "Many operators, NumPy alone", "大量算子(仅 NumPy)"),
+    ("docs/results/sweep-without-helper.md", "Many operators, NumPy alone", "大量算子（仅 NumPy）"),
     ("docs/results/conversions.md", "Conversions", "类型转换"),
     ("docs/results/small-calls.md", "Small calls", "小算子调用"),
     ("docs/results/host-cost.md", "The host's share", "主机侧开销"),
     ("docs/results/torch-tensors.md", "torch's NPU tensors", "torch 的 NPU 张量"),
     ("docs/results/emulated-device.md", "The emulated device", "仿真设备"),
     ("docs/results/collectives.md", "Collectives", "集合通信"),
-    ("docs/results/collectives-ranks.md", "Collectives of many ranks", "集合通信(多 rank)"),
+    ("docs/results/collectives-ranks.md", "Collectives of many ranks", "集合通信（多 rank）"),
     ("docs/results/import.md", "Import", "导入耗时"),
     ("docs/architecture.md", "Architecture", "架构"),
     ("docs/internals.md", "Internals", "内部实现"),
@@ -77,112 +63,18 @@ NAVIGATION = (
 )
 SECTIONS = {"docs/emulator": ("The emulated device", "仿真设备"), "docs/results": ("Results", "测量结果")}
 OPERATORS = ("Operators", "算子")
-# The words of family pages in Chinese; what each operator computes stays in English, as everywhere.
-CHINESE = {
-    "operator": "算子",
-    "what it computes": "计算内容",
-    "function": "函数",
-    "products": "产品",
-    "since": "起始版本",
+HOME = ("Home", "首页")
+ENGLISH = "（英文）"  # what a title in the Chinese site's navigation ends with where the page is not translated
+ENGLISH_NOTE = '!!! note ""\n    本页为英文，尚无中文译文。\n\n'
+CHINESE_HEADS = {
+    "family": "类别",
+    "operators": "算子数",
     "outputs": "输出推导",
     "checks": "校验规则",
     "NumPy": "NumPy 参考实现",
-    "family": "类别",
-    "operators": "算子数",
     "all": "合计",
 }
-
-
-# ---------------------------------------------------------------------------------------------------------- operators
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    cells = [[cell.replace("|", "\\|").replace("\n", "<br>") for cell in row] for row in rows]
-    return [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *cells]]
-
-
-def fact_rows(operator: Operator, coverage: Coverage) -> list[tuple[str, str]]:
-    """What is known of an operator beside its parameters."""
-    return [
-        ("products", " ".join(operator.products or ()) or "not documented"),
-        ("since", since_words(operator)),
-        *([("experimental", "yes")] if operator.experimental else []),
-        *[(f"determinism, {products}", words) for products, words in (operator.determinism or {}).items()],
-        ("outputs", "allocated by a rule" if coverage.outputs else "to be passed as out="),
-        ("checks", "own rules" if coverage.checks else "the tables of the document"),
-        ("NumPy", "has a reference" if coverage.reference else "no reference"),
-        ("header", f"`{operator.header}`"),
-    ]
-
-
-def parameter_row(operator: Operator, parameter: catalog.Parameter) -> list[str]:
-    kind, dtypes, rank, formats, notes = parameter_words(parameter)
-    meaning = "; ".join(filter(None, (notes, attribute_words(parameter))))
-    by_product = "".join(f"\n({words})" for words in product_words(operator, parameter))
-    what = " ".join(filter(None, (dtypes, formats)))
-    return [f"`{parameter.python_name}`", parameter.direction, kind, what + by_product, rank, meaning]
-
-
-def operator_page(operator: Operator) -> str:
-    """What `ascend-aclnn show` prints, as a page."""
-    family = pages.family_of(operator)
-    lines = [
-        f"# {operator.python_name}",
-        "",
-        f"`{operator.name}`, [{family}]({pages.page_name(family)})",
-        "",
-        html.escape(operator.summary, quote=False),
-        "",
-    ]
-    if operator.formula:
-        lines += ["```text", *(part for part in operator.formula.split("; ") if part), "```", ""]
-    lines += ["```python", f"ops.{python_signature(operator)}", "```", "", "## Parameters and results", ""]
-    rows = [parameter_row(operator, parameter) for parameter in operator.parameters]
-    lines += [*table(("name", "direction", "kind", "dtypes and formats", "shape", "meaning"), rows), ""]
-    statuses = [[str(code), f"`{status_name(code)}`", words] for code, words in status_words(operator)]
-    if statuses:
-        lines += ["## Statuses", "", *table(("status", "name", "when"), statuses), ""]
-    checks = [[f"`{check.identifier}`", str(check.status), check.source] for check in refusals(operator)]
-    lines += ["## Checks", "", *table(("identifier (AclError.rule)", "status", "source"), checks), ""]
-    title, *call = example_lines(operator)
-    lines += ["## Example", "", *([] if title == "Example:" else [title, ""])]
-    lines += ["```pycon", *(line[4:] for line in call), "```", "", "## Coverage", ""]
-    lines += [*table(("", ""), fact_rows(operator, coverage(operator))), ""]
-    lines += ["## In C", "", "```c", *c_prototype(operator).splitlines(), "```", ""]
-    if operator.url:
-        lines += [f"[Document of {operator.name}]({operator.url})", ""]
-    return "\n".join(lines)
-
-
-def linked(text: str, prefix: str, suffix: str) -> str:
-    """A family page, or the overview, whose operators lead to their pages here."""
-
-    def link(match: re.Match[str]) -> str:
-        target = f"{prefix}{match[1]}{suffix}"
-        return f"| [{match[1]}]({target}) |" if suffix == ".md" else f'| <a href="{target}">{match[1]}</a> |'
-
-    text = re.sub(r"^\| \[?(acl\w+)(?:\]\([^)]*\))? \|", link, text, flags=re.M)
-    return text.replace("(README.md)", "(index.md)").replace(pages.NOTE, "")
-
-
-def chinese(text: str) -> str:
-    """A family page with Chinese headings."""
-
-    def translate(match: re.Match[str]) -> str:
-        words = [cell.strip() for cell in match[0].strip("|").split("|")]
-        return f"| {' | '.join(CHINESE.get(word, word) for word in words)} |"
-
-    text = re.sub(r"^\| (?:operator|family) \|.*\|$", translate, text, flags=re.M)
-    text = text.replace("# Operators", f"# {OPERATORS[1]}").replace("## Experimental", "## 实验性算子")
-    text = re.sub(
-        r"Every function also takes .*", "每个函数还接受 `out=None` 与 `stream=None`。[全部类别](index.md)", text
-    )
-    start, end = text.find("operators: "), text.find("![")
-    if start >= 0:  # the overview
-        text = (
-            f"# {OPERATORS[1]}\n\n共 {len(list(catalog.names()))} 个算子,按类别列出;算子页面为英文。\n\n" + text[end:]
-        )
-    return text
+STYLE = Path(__file__).resolve().parent / "assets" / "style.css"
 
 
 # -------------------------------------------------------------------------------------------------------------- pages
@@ -190,11 +82,20 @@ def chinese(text: str) -> str:
 
 def place(source: str) -> str:
     """Where a page of the repository lies on the site."""
+    source = source.replace(".zh-CN.md", ".md")
+    if source == "README.md":
+        return "start.md"
     return re.sub(r"(^|/)README\.md$", r"\1index.md", source.removeprefix("docs/"))
 
 
+def translation(source: str) -> str:
+    """The page in Chinese, as a file of the repository; "" where there is none."""
+    name = source.replace(".md", ".zh-CN.md")
+    return name if (ROOT / name).exists() else ""
+
+
 def rewritten(text: str, source: str) -> str:
-    """A page with links as the site has them."""
+    """A page with links as the site has them, and with its chart."""
     folder = posixpath.dirname(source)
     on_the_site = posixpath.dirname(place(source))
 
@@ -202,47 +103,91 @@ def rewritten(text: str, source: str) -> str:
         target = posixpath.normpath(posixpath.join(folder, match[1]))
         return f"]({posixpath.relpath(place(target), on_the_site or '.')}{match[2]})"
 
-    if source.startswith("README"):
-        text = text.replace("[中文说明](README.zh-CN.md)", '<a href="zh/">中文说明</a>')
-        text = text.replace("[English](README.md)", '<a href="../">English</a>')
-    return re.sub(r"\]\(([^)#:]+\.md)((?:#[^)]*)?)\)", link, text)
+    # From one language to the other: MkDocs knows the pages of its own language only.
+    here = posixpath.splitext(place(source))[0].removesuffix("index").rstrip("/")
+    up = "../" * (here.count("/") + bool(here))
+    path = f"{here}/" if here else ""
+    text = re.sub(
+        r"\[中文(?:说明)?\]\(([^)]*)\)", lambda m: f'<a href="{up}zh/{path}">{m[0][1 : m[0].index("]")]}</a>', text
+    )
+    text = re.sub(r"\[English\]\(([^)]*)\)", f'<a href="{up}../{path}">English</a>', text)
+    return re.sub(r"\]\(([^)#:]+\.md)((?:#[^)]*)?)\)", link, charts.with_chart(source, text))
 
 
-@functools.cache
-def family_pages() -> dict[str, str]:
-    files = {path.name: text for path, text in pages.files().items()}
-    return {f"operators/{'index.md' if name == 'README.md' else name}": text for name, text in files.items()}
+def overview(chinese: bool) -> str:
+    """The list of families."""
+    text = (pages.FOLDER / "README.md").read_text(encoding="utf-8").replace(pages.NOTE, "")
+    if not chinese:
+        return text
+    translated = [
+        "| " + " | ".join(CHINESE_HEADS.get(cell.strip(), cell.strip()) for cell in line.strip("|").split("|")) + " |"
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
+    count = sum(1 for _ in catalog.names())
+    lines = [f"# {OPERATORS[1]}", "", f"共 {count:,} 个算子，按类别列出；算子页面为英文，摘要为中文。", ""]
+    lines += ["![各类别的覆盖情况](coverage.svg)", "", *translated, ""]
+    return "\n".join(lines)
 
 
-def files() -> dict[str, str]:
-    """The English site's pages by their paths."""
-    families = family_pages()
-    files = {name: linked(text, "", ".md") if name.endswith(".md") else text for name, text in families.items()}
+def operator_files(language: int, only: str) -> dict[str, str]:
+    """The pages of families, and in English those of operators."""
+    files = {"operators/index.md": overview(bool(language))}
+    for name in ("single.md", "coverage.svg"):
+        files[f"operators/{name}"] = (pages.FOLDER / name).read_text(encoding="utf-8").replace(pages.NOTE, "")
+    for family, operators in operator_pages.families(only).items():
+        files[f"operators/{pages.page_name(family)}"] = operator_pages.family_page(family, operators, language)
+        if not language:
+            files.update((f"operators/{operator.name}.md", operator_pages.page(operator)) for operator in operators)
+    return {name: text.replace("(README.md)", "(index.md)") for name, text in files.items()}
+
+
+def files(only: str = "") -> dict[str, str]:
+    """The English site's pages by their paths; of operators only those whose families contain ``only``."""
+    files = {"index.md": home.page(0), "style.css": STYLE.read_text(encoding="utf-8"), **operator_files(0, only)}
     for source, _, _ in NAVIGATION:
         files[place(source)] = rewritten((ROOT / source).read_text(encoding="utf-8"), source)
-    for operator in map(catalog.get, catalog.names()):
-        files[f"operators/{operator.name}.md"] = operator_page(operator)
     return files
 
 
-def chinese_files() -> dict[str, str]:
-    """The Chinese site's: README and error codes in Chinese, the other pages as they are, families with Chinese headings."""
-    files: dict[str, str] = {}
-    for name, text in family_pages().items():
-        files[name] = chinese(linked(text, "../../../operators/", "/")) if name.endswith(".md") else text
+def chinese_files(only: str = "") -> dict[str, str]:
+    """The Chinese site's: pages that are translated, the others as they are, families with Chinese summaries."""
+    files = {"index.md": home.page(1), "style.css": STYLE.read_text(encoding="utf-8"), **operator_files(1, only)}
+    files["operators/single.md"] = ENGLISH_NOTE + files["operators/single.md"]
     for source, _, _ in NAVIGATION:
-        translated = "README.zh-CN.md" if source == "README.md" else source
-        files[place(source)] = rewritten((ROOT / translated).read_text(encoding="utf-8"), translated)
+        translated = translation(source) or source
+        text = rewritten((ROOT / translated).read_text(encoding="utf-8"), translated)
+        files[place(source)] = text if translated != source else ENGLISH_NOTE + text
     files["errors.md"] = rewritten(errors.page(chinese=True), "docs/errors.md")
     return files
 
 
-def navigation(language: int) -> list[dict[str, Any]]:
+def title_of(source: str, titles: list[str], language: int) -> str:
+    """A page's title in the navigation; in Chinese it says whether the page is English."""
+    translated = not language or source == "docs/errors.md" or translation(source)
+    return titles[language] + ("" if translated else ENGLISH)
+
+
+def search_entries() -> list[dict[str, Any]]:
+    """What the Chinese site's search finds beside its own pages: each operator, by its names and its sentence in Chinese."""
+    return [
+        {
+            "location": f"../operators/{operator.name}/",
+            "title": operator.python_name,
+            "text": f"{operator.chinese_summary} {operator.name}",
+            "tags": operator_pages.c_names(operator),
+            "boost": operator_pages.boost(operator),
+        }
+        for operator in map(catalog.get, catalog.names())
+    ]
+
+
+def navigation(language: int, only: str = "") -> list[dict[str, Any]]:
     """MkDocs' nav: titles in English (0) or Chinese (1), and the same pages in the same order."""
-    families = sorted(name for name in family_pages() if name.endswith(".md") and not name.endswith("/index.md"))
+    families = [f"operators/{pages.page_name(family)}" for family in operator_pages.families(only)]
     entries: list[dict[str, Any]] = []
     for source, *titles in NAVIGATION:
-        entry = {titles[language]: place(source)}
+        entry = {title_of(source, titles, language): place(source)}
         section = SECTIONS.get(posixpath.dirname(source), ("", ""))[language]
         if not section:
             entries.append(entry)
@@ -251,19 +196,33 @@ def navigation(language: int) -> list[dict[str, Any]]:
         else:
             entries.append({section: [entry]})
     of_family: list[Any] = [{Path(name).stem.replace(".", "/", 1): name} for name in families]
-    return [entries[0], {OPERATORS[language]: ["operators/index.md", *of_family]}, *entries[1:]]
+    of_family.append({("Single operators", f"单算子{ENGLISH}")[language]: "operators/single.md"})
+    listed = {OPERATORS[language]: [{OPERATORS[language]: "operators/index.md"}, *of_family]}
+    return [{HOME[language]: "index.md"}, entries[0], listed, *entries[1:]]
 
 
-def configuration(language: int, source: Path, target: Path, address: str) -> str:
+def configuration(language: int, source: Path, target: Path, address: str, only: str = "") -> str:
     """mkdocs.yml, in the part of YAML that is JSON."""
     theme = {
         "name": "material",
         "language": ("en", "zh")[language],
         "font": False,  # nothing is fetched from elsewhere, neither while building nor while reading
-        "features": ["content.code.copy", "navigation.top", "search.highlight", "search.suggest"],
+        "features": ["content.code.copy", "content.tabs.link", "navigation.top", "search.highlight", "search.share"],
         "palette": [
-            {"scheme": "default", "toggle": {"icon": "material/weather-night", "name": ("dark", "深色")[language]}},
-            {"scheme": "slate", "toggle": {"icon": "material/weather-sunny", "name": ("light", "浅色")[language]}},
+            {
+                "media": "(prefers-color-scheme)",  # as the system has it
+                "toggle": {"icon": "material/brightness-auto", "name": ("light", "浅色")[language]},
+            },
+            {
+                "media": "(prefers-color-scheme: light)",
+                "scheme": "default",
+                "toggle": {"icon": "material/weather-sunny", "name": ("dark", "深色")[language]},
+            },
+            {
+                "media": "(prefers-color-scheme: dark)",
+                "scheme": "slate",
+                "toggle": {"icon": "material/weather-night", "name": ("as the system", "跟随系统")[language]},
+            },
         ],
     }
     home = ("./", "../")[language]
@@ -274,10 +233,19 @@ def configuration(language: int, source: Path, target: Path, address: str) -> st
             "docs_dir": str(source),
             "site_dir": str(target),
             "theme": theme,
-            "nav": navigation(language),
+            "extra_css": ["style.css"],
+            "nav": navigation(language, only),
             "not_in_nav": "/operators/*.md\n",
             "plugins": [{"search": {"lang": ["en", "zh"] if language else ["en"]}}],
-            "markdown_extensions": ["admonition", "tables", {"toc": {"permalink": True}}, "pymdownx.superfences"],
+            "markdown_extensions": [
+                "admonition",
+                "md_in_html",
+                "meta",
+                "tables",
+                {"toc": {"permalink": True}},
+                "pymdownx.superfences",
+                {"pymdownx.tabbed": {"alternate_style": True}},
+            ],
             "validation": {"links": {"anchors": "warn", "unrecognized_links": "warn", "absolute_links": "warn"}},
             "extra": {
                 "alternate": [

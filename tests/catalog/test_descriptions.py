@@ -12,7 +12,7 @@ import pytest
 import ascend_aclnn as aclnn
 from ascend_aclnn import catalog, ops, reference
 from ascend_aclnn.catalog import REQUIRED, Kind, Operator
-from ascend_aclnn.catalog.signature import KIND_WORDS
+from ascend_aclnn.catalog.signature import KIND_WORDS, in_scope
 
 OPERATORS = [catalog.get(name) for name in catalog.names()]
 FUNCTIONS: dict[str, Any] = {
@@ -49,10 +49,23 @@ def test_rows_belong_to_operators_of_the_family() -> None:
             assert set(row) <= {"summary", "formula"} and row["summary"], name
 
 
-def test_attributes_are_parameters() -> None:
-    rows = json.loads((catalog.FOLDER / "attributes.json").read_text(encoding="utf-8"))
-    used = {f"{p.python_name}:{KIND_WORDS.get(p.kind, 'int')}" for o in OPERATORS for p in o.inputs}
-    assert set(rows) <= used, set(rows) - used
+def parameter_keys(operator: Operator) -> set[str]:
+    """The keys of meanings.json under which the meanings of an operator's parameters can stand."""
+    keys = {f"{p.python_name}:{KIND_WORDS.get(p.kind, 'int')}" for p in operator.parameters}
+    return keys | {f"{p.python_name}:{KIND_WORDS.get(p.kind, 'int')}:{p.direction}" for p in operator.parameters}
+
+
+def test_meanings_are_of_parameters() -> None:
+    """Each key is of a parameter, and each scope of it holds an operator that has the parameter."""
+    rows = json.loads((catalog.FOLDER / "meanings.json").read_text(encoding="utf-8"))
+    by_key: dict[str, list[Operator]] = {}
+    for operator in OPERATORS:
+        for key in parameter_keys(operator):
+            by_key.setdefault(key, []).append(operator)
+    assert set(rows) <= set(by_key), set(rows) - set(by_key)
+    scopes = [(key, scope) for key, row in rows.items() if isinstance(row, dict) for scope in row]
+    unused = [(key, scope) for key, scope in scopes if not any(in_scope(operator, scope) for operator in by_key[key])]
+    assert unused == []
 
 
 def test_urls_follow_one_pattern() -> None:

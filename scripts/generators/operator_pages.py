@@ -1,0 +1,234 @@
+"""The site's pages of operators: one for each operator, and one for each family in English and Chinese."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+
+from ascend_aclnn import catalog
+from ascend_aclnn.catalog import Operator, Parameter
+from ascend_aclnn.catalog.relations import relations
+from ascend_aclnn.catalog.signature import (
+    c_prototype,
+    example_lines,
+    meaning,
+    parameter_words,
+    product_words,
+    python_signature,
+    since_words,
+    status_words,
+)
+from ascend_aclnn.cli.coverage import coverage
+from ascend_aclnn.cli.refusals import refusals
+from ascend_aclnn.core.errors import status_name
+from generators import mathematics, pages
+
+RELATED = (
+    ("forward", "gradient of"),
+    ("gradients", "gradient"),
+    ("in_place", "in place"),
+    ("out_of_place", "not in place"),
+    ("versions", "versions"),
+)
+LOW_PRECISION = {"FLOAT16", "BF16", "HIFLOAT8", "FLOAT8_E5M2", "FLOAT8_E4M3FN"}
+STANDARDS = {
+    "bit_equal": "every bit must be the same",
+    "off_by_one": "integers may differ by one",
+    "unspecified": "random: shape and data type only",
+}
+SIGNATURE_WIDTH = 76
+
+
+def escaped(text: str) -> str:
+    return html.escape(text, quote=False)
+
+
+def code(text: str) -> str:
+    return f"<code>{escaped(text)}</code>"
+
+
+def table(kind: str, head: Sequence[str], rows: Sequence[Sequence[str]], columns: int = 0) -> list[str]:
+    """A table of HTML cells that fits a screen: style.css puts the cells of a row below each other on a phone."""
+    if not rows:
+        return []
+    lines = [f'<table class="fit {kind}"><colgroup>{"<col>" * (columns or len(rows[0]))}</colgroup>']
+    if any(head):
+        lines.append(f"<thead><tr>{''.join(f'<th>{title}</th>' for title in head)}</tr></thead>")
+    lines.append("<tbody>")
+    for row in rows:
+        cells = "".join(
+            f'<td data-label="{title}">{cell}</td>' if title else f"<td>{cell}</td>" for title, cell in zip(head, row)
+        )
+        lines.append(f"<tr>{cells}</tr>")
+    return [*lines, "</tbody></table>", ""]
+
+
+def signature_lines(operator: Operator) -> list[str]:
+    """The signature, a parameter to a line where it is long."""
+    text = f"ops.{python_signature(operator)}"
+    if len(text) <= SIGNATURE_WIDTH:
+        return [text]
+    call, _, results = text.rpartition(" -> ")
+    name, _, parameters = call[:-1].partition("(")
+    lines, line = [f"{name}("], "   "
+    for parameter in split(parameters):
+        if len(line) + len(parameter) > SIGNATURE_WIDTH:
+            lines.append(line)
+            line = "   "
+        line += f" {parameter},"
+    lines.append(line)
+    if len(results) <= SIGNATURE_WIDTH - 5:
+        return [*lines, f") -> {results}"]
+    return [*lines, ") -> (", *(f"    {result.strip()}," for result in results[1:-1].split(", ")), ")"]
+
+
+def split(parameters: str) -> Iterator[str]:
+    """At the commas outside brackets."""
+    depth, start = 0, 0
+    for i, letter in enumerate(parameters):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            yield parameters[start:i].strip()
+            start = i + 1
+    yield parameters[start:].strip()
+
+
+def parameter_row(operator: Operator, parameter: Parameter) -> list[str]:
+    kind, dtypes, rank, formats, notes = parameter_words(parameter)
+    own = meaning(operator, parameter)
+    words = "; ".join(filter(None, (own, notes)))
+    by_product = "".join(f"<br>({escaped(words)})" for words in product_words(operator, parameter))
+    what = " ".join(filter(None, (dtypes, formats)))
+    types = f'{kind}<span class="small">{what}{by_product}</span>' if what or by_product else kind
+    name = f'{code(parameter.python_name)}<span class="small">{parameter.direction}</span>'
+    return [name, types, escaped(rank), escaped(words)]
+
+
+def related(operator: Operator) -> list[str]:
+    found = relations(operator)
+    rows = []
+    for field, title in RELATED:
+        names: tuple[str, ...] = getattr(found, field)
+        if names:
+            links = ", ".join(f'<a href="../{name}/">{catalog.get(name).python_name}</a>' for name in names)
+            rows.append(f"<dt>{title}</dt><dd>{links}</dd>")
+    return [f'<dl class="related">{"".join(rows)}</dl>', ""] if rows else []
+
+
+def comparison_rows(operator: Operator) -> list[tuple[str, str]]:
+    """What CANN does, what NumPy does, and where they differ."""
+    covered = coverage(operator)
+    dtypes = {name for parameter in operator.parameters for name in parameter.dtypes or ()}
+    random = operator.family.endswith("/random") or operator.accuracy_standard == "unspecified"
+    rows = [
+        ("products", " ".join(operator.products or ()) or "not documented"),
+        ("since", since_words(operator)),
+    ]
+    if operator.experimental:
+        rows.append(("experimental", "yes: a default build of CANN does not install it"))
+    rows += [(f"determinism, {products}", words) for products, words in (operator.determinism or {}).items()]
+    rows += [
+        ("NumPy backend", "has a reference" if covered.reference else "no reference: phase one checks, then 561003"),
+        ("checks", "own rules" if covered.checks else "the tables of the document"),
+        ("outputs", "allocated by a rule" if covered.outputs else "to be passed as out="),
+    ]
+    if covered.reference:
+        if dtypes & LOW_PRECISION and not random:
+            rows.append(("rounding", "low precision is widened to float32, computed, and rounded once to the output"))
+        rows.append(
+            ("accuracy standard", STANDARDS.get(operator.accuracy_standard, "that of floats, or equal integers"))
+        )
+    if operator.data_dependent:
+        rows.append(("data-dependent", "outputs are allocated for the worst case and cut after the operator has run"))
+    if random:
+        rows.append(("random numbers", "see the page on random numbers"))
+    rows.append(("header", code(operator.header)))
+    return rows
+
+
+def boost(operator: Operator) -> float:
+    """Of a page in the search: short names first, so that the operator that is called as was typed precedes its relatives."""
+    return round(2 + 40 / (len(operator.python_name) + (20 if operator.experimental else 0)), 2)
+
+
+def c_names(operator: Operator) -> list[str]:
+    """The C name, and the same without its prefix."""
+    return [operator.name, re.sub("^acl(nn)?", "", operator.name)]
+
+
+def page(operator: Operator) -> str:
+    """What `ascend-aclnn show` prints, as a page."""
+    family = pages.family_of(operator)
+    lines = [
+        "---",
+        f"search: {{boost: {boost(operator)}}}",
+        f"tags: [{', '.join(c_names(operator))}]",  # which the search finds before titles
+        "---",
+        f"# {operator.python_name}",
+        "",
+        f"`{operator.name}`, [{family}]({pages.page_name(family)})",
+        "",
+        escaped(operator.summary),
+        "",
+    ]
+    if operator.formula:
+        lines += [mathematics.typeset(operator.formula, [p.python_name for p in operator.parameters]), ""]
+    lines += ["```python", *signature_lines(operator), "```", "", *related(operator)]
+    rows = [parameter_row(operator, parameter) for parameter in operator.parameters]
+    lines += ["## Parameters and results", ""]
+    lines += table("parameters", ("name", "type", "shape", "meaning"), rows) or ["None.", ""]
+    title, *call = example_lines(operator)
+    lines += ["## Example", "", *([] if title == "Example:" else [title, ""])]
+    lines += ["```pycon", *(line[4:] for line in call), "```", ""]
+    lines += ["## CANN and NumPy", ""]
+    lines += table("facts", ("", ""), [[escaped(name), words] for name, words in comparison_rows(operator)])
+    lines += ["[CANN and NumPy](../cann-and-numpy.md) says what these mean and where results may differ.", ""]
+    statuses = [[str(status), code(status_name(status)), escaped(words)] for status, words in status_words(operator)]
+    lines += ["## Statuses", "", *table("statuses", ("status", "name", "when"), statuses)] if statuses else []
+    checks = [[code(check.identifier), str(check.status), check.source] for check in refusals(operator)]
+    lines += ["## Checks", "", *table("checks", ("identifier (AclError.rule)", "status", "source"), checks)]
+    lines += ["## In C", "", "```c", *c_lines(operator), "```", ""]
+    if operator.url:
+        lines += [f"[Document of {operator.name}]({operator.url})", ""]
+    return "\n".join(lines)
+
+
+def c_lines(operator: Operator) -> list[str]:
+    """Both prototypes, a parameter to a line."""
+    lines = []
+    for prototype in c_prototype(operator).splitlines():
+        head, _, parameters = prototype.rstrip(";").rstrip(")").partition("(")
+        lines += [f"{head}(", *(f"    {parameter}," for parameter in parameters.split(", "))]
+        lines[-1] = lines[-1].rstrip(",") + ");"
+    return lines
+
+
+def family_page(family: str, operators: Sequence[Operator], language: int) -> str:
+    """The operators of a family with one line each; the pages that the Chinese one leads to are English."""
+    to_page = "../../../operators/" if language else "../"
+    head = (("function", "what it computes", "products"), ("函数", "计算内容", "产品"))[language]
+    titles = ("## Experimental", "## 实验性算子")
+    lines = [f"# {family}", ""]
+    if language:
+        lines += ["点击函数名打开算子页面（英文）。", ""]
+    for experimental in (False, True):
+        some = [operator for operator in operators if operator.experimental is experimental]
+        rows = []
+        for operator in some:
+            summary = operator.chinese_summary or operator.summary if language else operator.summary
+            name = f'<a href="{to_page}{operator.name}/">{operator.python_name}</a>'
+            products = " ".join(operator.products or ())
+            rows.append([f'{name}<span class="small">{operator.name}</span>', escaped(summary), products])
+        lines += [*([titles[language], ""] if experimental and rows else []), *table("list", head, rows)]
+    return "\n".join([*lines, ""])
+
+
+def families(only: str = "") -> dict[str, list[Operator]]:
+    """The operators of each family, or of those that contain ``only``."""
+    found: dict[str, list[Operator]] = {}
+    for operator in map(catalog.get, catalog.names()):
+        family = pages.family_of(operator)
+        if only in family:
+            found.setdefault(family, []).append(operator)
+    return dict(sorted(found.items()))

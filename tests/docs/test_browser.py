@@ -1,0 +1,61 @@
+"""The site in a real browser, 1280 and 390 pixels wide: nothing overflows, the search finds exact names first."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def looking() -> Iterator[Any]:
+    """scripts/look_at_site.py; skipped where there is no Chromium."""
+    spec = importlib.util.spec_from_file_location("look_at_site", ROOT / "scripts" / "look_at_site.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["look_at_site"] = module
+    spec.loader.exec_module(module)
+    if module.chromium() is None:
+        pytest.skip("no Chromium here (Debian: apt install chromium fonts-noto-cjk)")
+    yield module
+    del sys.modules["look_at_site"]
+
+
+@pytest.mark.long
+def test_pages_fit_and_the_search_finds_exact_names(looking: Any, tmp_path: Path) -> None:
+    """Of one family of operators and all other pages. Screenshots are left in build/screenshots."""
+    command = [str(ROOT / "scripts" / "site"), "--family", "ops-nn/norm", "--output", str(tmp_path)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    if built.returncode and "needs a package index" in built.stderr:
+        pytest.skip(f"MkDocs cannot be installed: {built.stderr.splitlines()[-1]}")
+    assert built.returncode == 0, built.stdout + built.stderr
+    pages = [page for page in looking.PAGES if (tmp_path / page / "index.html").exists()]
+    assert set(looking.SHOWN) <= set(pages)
+    assert looking.look(tmp_path, pages, looking.SEARCHES, ROOT / "build" / "screenshots", list(looking.SHOWN)) == []
+    for page in looking.SHOWN:
+        for width in looking.WIDTHS:
+            picture = ROOT / "build" / "screenshots" / f"{page.replace('/', '.') or 'home'}-{width}.png"
+            assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and picture.stat().st_size > 10_000
+
+
+@pytest.mark.long
+def test_what_does_not_fit_is_found(looking: Any, tmp_path: Path) -> None:
+    wide = "<!doctype html><h1>Wide</h1><div class='md-content'><p style='width:600px'>text</p></div>"
+    table = (
+        "<!doctype html><h1>Table</h1><div class='md-content'><div style='overflow:auto'>"
+        "<table class='fit'><tr><td><div style='width:700px'>cell</div></table></div></div>"
+    )
+    for name, text in (("wide", wide), ("table", table)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.html").write_text(text, encoding="utf-8")
+    problems = "\n".join(looking.look(tmp_path, ["wide", "table"], {}, tmp_path / "pictures", []))
+    assert "wide at 390: the page is" in problems and "too wide: p." in problems
+    assert "table at 390: a table does not fit" in problems
+    assert "at 1280" not in problems
