@@ -24,6 +24,7 @@ from ascend_aclnn.emulator.build import (
     name_of,
     prebuilt,
 )
+from ascend_aclnn.layer.run import keep_in_front
 
 # Variables that point to a real CANN: a process must not see two of them.
 _OTHER_CANN = ("HOME_PATH", "OPP_PATH", "CUSTOM_OPP_PATH", "TOOLKIT_HOME", "AICPU_PATH")
@@ -131,7 +132,8 @@ def environment(directory: Path, **options: str) -> dict[str, str]:
     paths = [str(home / "lib64"), *filter(None, [inherited.get("LD_LIBRARY_PATH")])]
     packages = [*filter(None, [inherited.get("PYTHONPATH")]), str(home / PYTHON_PACKAGES)]
     places = {"ASCEND_HOME_PATH": str(home), "ASCEND_OPP_PATH": str(home / "opp"), "PYTHONPATH": ":".join(packages)}
-    return {**inherited, **places, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
+    variables = {**inherited, **places, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
+    return keep_in_front(variables)
 
 
 def _build(options: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ import ascend_aclnn
 from ascend_aclnn.cli import array_api, doctor, explain, recording, torch_ops, verify
 from ascend_aclnn.cli import catalog as cli_catalog
 from ascend_aclnn.cli import emulator as cli_emulator
+from ascend_aclnn.cli import layer as cli_layer
 from ascend_aclnn.cli import native as cli_native
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.emulator.build import CompilerError
@@ -27,6 +28,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     verify.add_commands(commands)
     cli_catalog.add_commands(commands)
     cli_emulator.add_commands(commands)
+    cli_layer.add_commands(commands)
     cli_native.add_commands(commands)
     array_api.add_commands(commands)
     recording.add_commands(commands)

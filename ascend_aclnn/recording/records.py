@@ -145,6 +145,9 @@ class Launch:
     site: tuple[Frame, ...]  # the innermost first; () where it is not known
     error: str  # aclGetRecentErrMsg's text, where a phase failed
     left_out: str  # which data were left out, and why
+    late: int = (
+        0  # the status that the stream ended with behind the launch, where the recorder waited for it (with data)
+    )
 
     @property
     def named(self) -> dict[str, Value]:
@@ -388,6 +391,7 @@ class Tables:
             values=values,
             statuses=(launch.statuses[0], fields.integer("status")),
             times=(*launch.times[:2], times[0], times[1]),
+            late=fields.integer("late", 0),
             error=fields.string("error", launch.error),
             left_out=fields.string("left_out", launch.left_out),
         )

@@ -90,6 +90,7 @@ class Writer:
         site: tuple[Frame, ...] = (),
         error: str = "",
         left_out: str = "",
+        late: int = 0,
     ) -> int:
         """Records a launch; its index. The fields are those of ``records.Launch``."""
         if len(values) != len(operator.parameters):
@@ -114,6 +115,8 @@ class Writer:
         self._write(chunks.LAUNCH, record)
         if statuses[1] is not None:
             returned = {"index": self._launches, "status": statuses[1], "times": list(times[2:]), **texts}
+            if late:
+                returned["late"] = late
             after = [_after(value) for value in values]
             if any(after):
                 returned["after"] = after

@@ -370,14 +370,14 @@ def test_builds_share_what_they_have_in_common(
     work = tmp_path / "work"
     work.mkdir()
     compiled: list[str] = []
-    run = compiler._run
+    run = compiler.run_compiler
 
     def counting(command: list[str]) -> None:
         if "-c" in command:
             compiled.append(Path(command[command.index("-c") + 1]).name)
         run(command)
 
-    monkeypatch.setattr(compiler, "_run", counting)
+    monkeypatch.setattr(compiler, "run_compiler", counting)
     kept = emulator_home.parent / cache.OBJECTS
     building.compile_libraries(work, building.find_compiler(), building.Options("8.2.RC1"), kept)
     assert not [name for name in compiled if not name.endswith(("_stubs.c", "_names.c"))]

@@ -65,7 +65,7 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
             path.write_text("\n".join(operator_lines(repository)), encoding="utf-8")
             sources[library].append(path)
 
-    common_digest = hashlib.sha256(_identity(compiler).encode())
+    common_digest = hashlib.sha256(identity(compiler).encode())
     texts = {(str(path.relative_to(place)), path.read_bytes()) for place in (CSRC, work) for path in place.rglob("*.h")}
     for header, content in sorted(texts):  # in an order that does not depend on where the directories are
         common_digest.update(header.encode() + b"\0" + content)
@@ -79,7 +79,7 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
         if object_file is None:
             object_file = work / (source.stem + ".o")
             places = [f"-I{place}" for place in (include, CSRC, work)]
-            _run([compiler, *flags, *places, "-c", str(source), "-o", str(object_file)])
+            run_compiler([compiler, *flags, *places, "-c", str(source), "-o", str(object_file)])
             if shared_objects is not None:
                 object_file = cache.keep_object(shared_objects, key, object_file)
         progress.step()
@@ -118,21 +118,22 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
                 "-Wl,--as-needed",
                 "-lm",
             ]
-            _run([*link(library), "-o", str(lib64 / library), *object_files, *links])
+            run_compiler([*link(library), "-o", str(lib64 / library), *object_files, *links])
         for library, target in targets.items():
             object_files = [str(future.result()) for future in objects[library]]
-            _run([*link(library), f"-Wl,--filter={target}", "-o", str(lib64 / library), *object_files])
+            run_compiler([*link(library), f"-Wl,--filter={target}", "-o", str(lib64 / library), *object_files])
     files.remove_tree(work)
 
 
-def _identity(compiler: str) -> str:
+def identity(compiler: str) -> str:
     """What changes when another compiler takes the place of this one."""
     path = Path(compiler).resolve()
     status = path.stat()
     return f"{path} {status.st_size} {status.st_mtime_ns}"
 
 
-def _run(command: list[str]) -> None:
+def run_compiler(command: list[str]) -> None:
+    """Runs a command; CompilerError, with its first messages, where it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:

@@ -102,7 +102,7 @@ def operator_lines(repository: str) -> Iterator[str]:
 
 
 def _second_phase_ones() -> list[str]:
-    return [f"{name}GetMaxWorkspaceSize" for name in _MAX_WORKSPACE]
+    return [f"{name}GetMaxWorkspaceSize" for name in MAX_WORKSPACE]
 
 
 def _repository(family: str) -> str:
@@ -113,7 +113,7 @@ def _repository(family: str) -> str:
 
 # Operators with a second phase one, for the largest workspace that other lengths of the same sequences may need. It takes the
 # same arguments, and here, where no workspace is used, it is the same.
-_MAX_WORKSPACE = (
+MAX_WORKSPACE = (
     "aclnnFlashAttentionUnpaddingScoreGradV5",
     "aclnnFlashAttentionVarLenScoreV5",
     "aclnnFusedInferAttentionScoreV3",
@@ -135,7 +135,7 @@ def _operator(operator: Operator) -> Iterator[str]:
     yield f"LINK {one};\nLINK {one} {{"
     yield f"    const emu_value emu_values[] = {{{values}}};"
     yield f"    return emu_phase_one(&operator_{operator.name}, emu_values, workspaceSize, executor);\n}}"
-    if operator.name in _MAX_WORKSPACE:
+    if operator.name in MAX_WORKSPACE:
         most = one.replace(operator.phase_one, f"{operator.name}GetMaxWorkspaceSize")
         yield f"LINK {most};\nLINK {most} {{"
         yield f"    return {operator.phase_one}({names.replace(' ', ', ')}, workspaceSize, executor);\n}}"

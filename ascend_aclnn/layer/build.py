@@ -1,0 +1,145 @@
+"""Builds the layer for one CANN: a directory that looks like it, with shims where its libraries are.
+
+    lib64/libascend_layer.so        the recorder (csrc/)
+    lib64/libopapi.so, ...          shims: the functions that are recorded, and the real library behind them
+    include, opp, ...               links to what the CANN has
+
+It is kept in the emulator's cache, under a digest of what it is made of: these sources, the catalog, the compiler, and the
+path, the size and the time of each library.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Optional
+
+from ascend_aclnn.core import files
+from ascend_aclnn.core.progress import Progress
+from ascend_aclnn.emulator import protocol
+from ascend_aclnn.emulator.build import cache, find_compiler, headers
+from ascend_aclnn.emulator.build.compiler import FLAGS, identity, run_compiler
+from ascend_aclnn.emulator.build.libraries import PACKAGE
+from ascend_aclnn.layer import generated
+from ascend_aclnn.layer.exports import read_library
+
+CSRC = Path(__file__).parent / "csrc"
+CORE = "libascend_layer.so"
+MARK = "layer.json"  # in lib64 of a layer: what it stands in front of, and what it leaves out
+_NAMES = ("libascendcl.so", "libacl_rt.so", "libnnopbase.so", "libopapi.so", "libhccl.so", "libhcomm.so")
+_PATTERNS = ("libopapi_*.so", "libaclnn_*.so")
+_FIRST = ("libascendcl.so", "libacl_rt.so", "libnnopbase.so")  # loaded before any library that needs them
+_PARTS = 4  # of a library's operators, which are compiled beside each other
+
+
+def build_layer(directory: Path) -> Path:
+    """The layer in front of the CANN whose libraries lie in a directory; made once for each state of both."""
+    if (directory / MARK).is_file():
+        raise ValueError(f"{directory} is a layer itself; a program runs under one layer at a time")
+    libraries = _libraries(directory)
+    compiler = find_compiler()
+    return cache.cached(f"{_digest(libraries, compiler)}-layer", lambda work: _make(work, libraries, compiler))
+
+
+def _libraries(directory: Path) -> list[Path]:
+    names = {path.name for pattern in _PATTERNS for path in directory.glob(pattern)} | set(_NAMES)
+    libraries = [directory / name for name in sorted(names) if (directory / name).is_file()]
+    if not libraries:
+        raise ValueError(f"{directory} has none of CANN's libraries ({', '.join(_NAMES)})")
+    return libraries
+
+
+def _digest(libraries: Iterable[Path], compiler: str) -> str:
+    digest = hashlib.sha256(f"{identity(compiler)}\0{' '.join(FLAGS)}".encode())
+    for path in libraries:
+        status = path.stat()
+        digest.update(os.fsencode(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0"))
+    sources = ("layer/**/*.[chp]*", "emulator/build/*.py", "emulator/protocol.py", "emulator/include/**/*.h")
+    for pattern in (*sources, "catalog/*.py", "catalog/*.json", "catalog/data/*"):
+        for path in sorted(PACKAGE.glob(pattern)):
+            if path.is_file() and path.suffix != ".pyc":
+                digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _make(work: Path, libraries: list[Path], compiler: str) -> None:
+    home = libraries[0].parent.parent
+    lib64, include, sources = work / "lib64", work / "build" / "include", work / "build"
+    lib64.mkdir()
+    sources.mkdir()
+    headers.write(include)
+    (sources / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
+    installed = home / "include" if (home / "include").is_dir() else None
+    flags = [*FLAGS, "-O1", "-fexceptions", "-Wno-unused-parameter"]
+    places = [f"-I{place}" for place in (include, CSRC, sources)]
+    jobs: dict[str, list[Path]] = {CORE: sorted(CSRC.glob("*.c"))}
+    left_out: dict[str, list[str]] = {}
+    behind: dict[str, Path] = {}
+    for path in libraries:
+        exports, filtee = read_library(path)
+        # A filter is left out: the linker would move the library that answers for it, and with it the shim, in its order.
+        behind[path.name] = path.parent / (filtee or path.name)
+        operators, others = generated.operators_of(exports, installed)
+        if others:
+            left_out[path.name] = others
+        texts = [list(generated.shim_lines(behind[path.name])), list(generated.function_lines(exports, include))]
+        texts += [
+            list(generated.operator_lines(operators[part::_PARTS], exports))
+            for part in range(_PARTS)
+            if operators[part::_PARTS]
+        ]
+        jobs[path.name] = []
+        for number, lines in enumerate(texts):
+            source = sources / f"{path.stem}_{number}.c"
+            source.write_text("\n".join(lines), encoding="utf-8")
+            jobs[path.name].append(source)
+    progress = Progress("building the layer", sum(map(len, jobs.values())))
+
+    def compile_one(library: str, source: Path) -> Path:
+        target = sources / f"{library}.{source.stem}.o"
+        run_compiler([compiler, *flags, *places, "-c", str(source), "-o", str(target)])
+        progress.step()
+        return target
+
+    with progress, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        objects = {
+            library: [pool.submit(compile_one, library, path) for path in paths] for library, paths in jobs.items()
+        }
+        for library, futures in objects.items():
+            parts = [str(future.result()) for future in futures]
+            link = [compiler, "-shared", "-pthread", "-Wl,-z,now", "-Wl,-z,nodelete", "-Wl,--no-undefined"]
+            link += ["-Wl,-rpath,$ORIGIN", f"-Wl,-soname,{library}", "-o", str(lib64 / library), *parts]
+            if library == CORE:
+                run_compiler([*link, "-ldl", "-lm"])
+                continue
+            needed = [str(lib64 / CORE)]
+            needed += [_stand_in(sources, compiler, name) for name in _FIRST if name in jobs and name != library]
+            needed.append(_stand_in(sources, compiler, str(behind[library])))
+            run_compiler([*link, "-Wl,--no-as-needed", *needed])
+    for entry in sorted(home.iterdir()):
+        if entry.name not in ("lib64", cache.MARK, MARK):
+            (work / entry.name).symlink_to(entry)
+    (lib64 / MARK).write_text(json.dumps({"libraries": [str(path) for path in libraries], "left_out": left_out}))
+    files.remove_tree(sources)
+    cache.finish(work)
+
+
+def _stand_in(directory: Path, compiler: str, soname: str) -> str:
+    """An empty library with a name that the linker then notes as needed, a path for one."""
+    path = directory / f"stand_in_{hashlib.sha256(soname.encode()).hexdigest()[:8]}.so"
+    if not path.exists():
+        run_compiler([compiler, "-shared", "-x", "c", "/dev/null", f"-Wl,-soname,{soname}", "-o", str(path)])
+    return str(path)
+
+
+def layer_of(directory: Path) -> Optional[dict[str, object]]:
+    """What a layer's directory says of itself; None for another directory."""
+    try:
+        found = json.loads((directory / MARK).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,200 @@
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define STEP (8ull << 20) /* by which the file grows; a window of that size is mapped */
+#define BY_HAND (256u << 10) /* bytes from which a chunk is written with pwrite */
+
+static int descriptor = -1;
+static uint64_t position, reserved; /* where the next chunk goes; the end of what the file system has promised */
+static char *window;
+static uint64_t window_start, window_size;
+
+/* ------------------------------------------------------------------------------------------------------------ checksums */
+
+static uint32_t crc_tables[8][256];
+
+__attribute__((constructor)) static void make_crc_tables(void) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t value = i;
+        for (int bit = 0; bit < 8; bit++) value = value & 1 ? 0xEDB88320u ^ value >> 1 : value >> 1;
+        crc_tables[0][i] = value;
+    }
+    for (int table = 1; table < 8; table++) {
+        for (uint32_t i = 0; i < 256; i++) {
+            uint32_t before = crc_tables[table - 1][i];
+            crc_tables[table][i] = before >> 8 ^ crc_tables[0][before & 0xFF];
+        }
+    }
+}
+
+uint32_t file_crc(uint32_t crc, const void *bytes, size_t count) {
+    const unsigned char *at = bytes;
+    crc = ~crc;
+    for (; count >= 8; count -= 8, at += 8) {
+        uint64_t word;
+        memcpy(&word, at, 8);
+        word ^= crc;
+        crc = crc_tables[7][word & 0xFF] ^ crc_tables[6][word >> 8 & 0xFF] ^ crc_tables[5][word >> 16 & 0xFF] ^
+              crc_tables[4][word >> 24 & 0xFF] ^ crc_tables[3][word >> 32 & 0xFF] ^ crc_tables[2][word >> 40 & 0xFF] ^
+              crc_tables[1][word >> 48 & 0xFF] ^ crc_tables[0][word >> 56];
+    }
+    for (; count > 0; count--) crc = crc >> 8 ^ crc_tables[0][(crc ^ *at++) & 0xFF];
+    return ~crc;
+}
+
+/* BLAKE2b (RFC 7693) without a key, of 16 bytes. */
+static const uint64_t blake_start[8] = {
+    0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
+    0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
+static const unsigned char blake_order[10][16] = {
+    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
+    {11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4}, {7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8},
+    {9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13}, {2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9},
+    {12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11}, {13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10},
+    {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5}, {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0}};
+
+static inline uint64_t rotated(uint64_t value, int bits) { return value >> bits | value << (64 - bits); }
+
+static inline void mix(uint64_t *a, uint64_t *b, uint64_t *c, uint64_t *d, uint64_t x, uint64_t y) {
+    *a += *b + x, *d = rotated(*d ^ *a, 32), *c += *d, *b = rotated(*b ^ *c, 24);
+    *a += *b + y, *d = rotated(*d ^ *a, 16), *c += *d, *b = rotated(*b ^ *c, 63);
+}
+
+static void compress_block(uint64_t state[8], const unsigned char block[128], uint64_t count, bool last) {
+    uint64_t words[16], v[16];
+    memcpy(words, block, sizeof words);
+    memcpy(v, state, 64);
+    memcpy(v + 8, blake_start, 64);
+    v[12] ^= count;
+    if (last) v[14] = ~v[14];
+    for (int round = 0; round < 12; round++) {
+        const unsigned char *s = blake_order[round % 10];
+        for (int i = 0; i < 4; i++) mix(&v[i], &v[4 + i], &v[8 + i], &v[12 + i], words[s[2 * i]], words[s[2 * i + 1]]);
+        for (int i = 0; i < 4; i++)
+            mix(&v[i], &v[4 + (i + 1) % 4], &v[8 + (i + 2) % 4], &v[12 + (i + 3) % 4], words[s[8 + 2 * i]], words[s[9 + 2 * i]]);
+    }
+    for (int i = 0; i < 8; i++) state[i] ^= v[i] ^ v[8 + i];
+}
+
+void file_digest(file_key *key, const void *bytes, size_t count) {
+    uint64_t state[8];
+    const unsigned char *at = bytes;
+    unsigned char block[128] = {0};
+    memcpy(state, blake_start, sizeof state);
+    state[0] ^= 0x01010000u ^ sizeof key->bytes;
+    uint64_t done = 0;
+    for (; count - done > sizeof block; done += sizeof block) compress_block(state, at + done, done + sizeof block, false);
+    if (count > done) memcpy(block, at + done, count - done);
+    compress_block(state, block, count, true);
+    memcpy(key->bytes, state, sizeof key->bytes);
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- file */
+
+bool file_create(const char *path) {
+    static const char prefix[16] = "ACLNNREC\1\0\0\0\0\0\0";
+    descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) return false;
+    position = reserved = 0;
+    if (pwrite(descriptor, prefix, sizeof prefix, 0) != (ssize_t)sizeof prefix) {
+        close(descriptor);
+        descriptor = -1;
+        return false;
+    }
+    position = sizeof prefix;
+    return true;
+}
+
+bool file_is_open(void) { return descriptor >= 0; }
+
+uint64_t file_size(void) { return position; }
+
+/* Makes sure that the file has space up to `end`: a store into a mapped page for which the disk has none would be fatal. */
+static bool reserve(uint64_t end) {
+    if (end <= reserved) return true;
+    uint64_t wanted = (end + STEP - 1) / STEP * STEP;
+    int error = posix_fallocate(descriptor, (off_t)reserved, (off_t)(wanted - reserved));
+    if (error != 0) {
+        errno = error;
+        return false;
+    }
+    reserved = wanted;
+    return true;
+}
+
+static bool map_window(void) {
+    if (window != NULL) munmap(window, window_size);
+    window = NULL;
+    window_start = position & ~(uint64_t)0xFFFF;
+    window_size = STEP;
+    if (!reserve(window_start + window_size)) return false;
+    char *mapped = mmap(NULL, window_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, (off_t)window_start);
+    if (mapped == MAP_FAILED) return false;
+    window = mapped;
+    return true;
+}
+
+static bool write_at(uint64_t at, const void *bytes, size_t count) {
+    for (const char *from = bytes; count > 0;) {
+        ssize_t done = pwrite(descriptor, from, count, (off_t)at);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return false;
+        at += (uint64_t)done, from += done, count -= (size_t)done;
+    }
+    return true;
+}
+
+bool file_append(const char type[4], const void *head, size_t head_length, const void *payload, size_t length) {
+    struct {
+        char type[4];
+        uint32_t crc;
+        uint64_t length;
+    } header = {.length = head_length + length};
+    if (descriptor < 0) return false;
+    header.crc = file_crc(file_crc(file_crc(0, &header.length, 8), head, head_length), payload, length);
+    uint64_t size = (sizeof header + header.length + 7) & ~7ull;
+    bool written;
+    if (size >= BY_HAND) {
+        uint64_t at = position + sizeof header;
+        written = reserve(position + size) && write_at(at, head, head_length) && write_at(at + head_length, payload, length);
+        memcpy(header.type, type, 4);
+        written = written && write_at(position, &header, sizeof header);
+    } else {
+        written = (window != NULL && position >= window_start && position + size <= window_start + window_size) || map_window();
+        if (written) {
+            char *at = window + (position - window_start);
+            memcpy(at + sizeof header, head, head_length);
+            memcpy(at + sizeof header + head_length, payload, length);
+            memcpy(at + 4, (char *)&header + 4, sizeof header - 4);
+            uint32_t word;
+            memcpy(&word, type, 4);
+            __atomic_store_n((uint32_t *)(void *)at, word, __ATOMIC_RELEASE);
+        }
+    }
+    if (written) position += size;
+    else file_close();
+    return written;
+}
+
+void file_close(void) {
+    if (window != NULL) munmap(window, window_size);
+    window = NULL;
+    if (descriptor >= 0) {
+        if (ftruncate(descriptor, (off_t)position) != 0) { /* zeros stay behind the last chunk, which readers skip */
+        }
+        close(descriptor);
+    }
+    descriptor = -1;
+}
+
+void file_abandon(void) {
+    if (window != NULL) munmap(window, window_size);
+    window = NULL;
+    if (descriptor >= 0) close(descriptor);
+    descriptor = -1;
+}

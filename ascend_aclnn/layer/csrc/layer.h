@@ -1,0 +1,71 @@
+/* What the shims (generated, one for each of CANN's libraries) ask of the recorder. */
+#ifndef LAYER_H
+#define LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LAYER __attribute__((visibility("default")))
+
+/* The value of a parameter, by the letter of its kind (emulator/protocol.py). */
+typedef union {
+    int64_t integer;
+    double number;
+    const void *pointer;
+} layer_value;
+
+/* An operator. `id` is its number in the recording plus one. */
+typedef struct {
+    const char *name, *kinds, *directions;
+    const char *const *parameters;
+    uint32_t count, id;
+} layer_operator;
+
+/* Another function. Kinds: i an integer, p an address or a handle, s a string, o and u what 64 or 32 bits the function gives. */
+typedef struct {
+    const char *name, *kinds;
+    const char *const *parameters;
+} layer_function;
+
+/* A call that is under way. */
+typedef struct {
+    uint64_t begin;
+    bool outer; /* the client's own, not one that a library makes inside another; and something is recorded */
+} layer_frame;
+
+/* Finds a function of the library behind a shim, and keeps it in `slot`. */
+LAYER void *layer_find(void *library, const char *name, void **slot);
+/* Opens the library behind a shim, which is loaded already; its functions serve the recorder, too. */
+LAYER void *layer_open(const char *path);
+
+LAYER layer_frame layer_enter(void);
+LAYER void layer_leave(layer_frame *frame);
+#define LAYER_ENTER __attribute__((cleanup(layer_leave))) layer_frame frame_ = layer_enter()
+
+LAYER void layer_phase_one(const layer_frame *frame, layer_operator *operator, const layer_value *values, int status,
+                           const uint64_t *workspace, void *const *executor);
+typedef struct layer_launch layer_launch;
+LAYER layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *executor, void *stream);
+LAYER void layer_after_phase_two(layer_launch *launch, int status);
+LAYER void layer_call(const layer_frame *frame, const layer_function *function, const layer_value *values, int64_t status);
+
+/* What follows from single functions. */
+LAYER void layer_made_tensor(const void *tensor, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides,
+                             int64_t offset, int format, const int64_t *storage, uint64_t storage_rank, const void *data);
+LAYER void layer_changed_tensor(const void *tensor, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides,
+                                int64_t offset, int format, const int64_t *storage, uint64_t storage_rank, const void *data);
+LAYER void layer_moved_tensor(const void *tensor, const void *data);
+LAYER void layer_moved_member(const void *list, uint64_t member, const void *data);
+LAYER void layer_made_scalar(const void *scalar, const void *value, int dtype);
+LAYER void layer_made_array(const void *array, char kind, const void *values, uint64_t count);
+LAYER void layer_made_list(const void *list, const void *const *members, uint64_t count);
+LAYER void layer_forget(const void *handle);
+LAYER void layer_repeatable(const void *executor);
+LAYER void layer_forget_executor(const void *executor);
+LAYER void layer_device_changed(void);
+LAYER void layer_capturing(int change);
+LAYER int layer_late_status(const void *stream, int status);
+LAYER const char *layer_message(const char *message);
+
+#endif

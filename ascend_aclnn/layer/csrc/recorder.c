@@ -1,0 +1,819 @@
+/* Launches and calls become records. */
+#include "recorder.h"
+
+#include "protocol.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+recorder_settings settings;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool enabled, failed;
+static uint64_t launches, calls;
+static uint32_t tensor_count, operator_count;
+static uint64_t fork_count; /* grows in each child, so that numbers of an older file are known */
+
+static _Thread_local int depth;
+static _Thread_local int64_t this_thread;
+static _Thread_local int32_t this_device = -1;
+
+uint64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int64_t thread_id(void) {
+    if (this_thread == 0) this_thread = syscall(SYS_gettid);
+    return this_thread;
+}
+
+void recorder_lock(void) { pthread_mutex_lock(&lock); }
+void recorder_unlock(void) { pthread_mutex_unlock(&lock); }
+
+/* ------------------------------------------------------------------------------------------------------ CANN's functions */
+
+#define MOST_LIBRARIES 64
+static void *libraries[MOST_LIBRARIES];
+static int library_count;
+
+void *layer_open(const char *path) {
+    void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    if (library == NULL) {
+        fprintf(stderr, "ascend-aclnn layer: %s\n", dlerror());
+        return NULL;
+    }
+    int at = __atomic_fetch_add(&library_count, 1, __ATOMIC_ACQ_REL);
+    if (at < MOST_LIBRARIES) __atomic_store_n(&libraries[at], library, __ATOMIC_RELEASE);
+    return library;
+}
+
+void *layer_find(void *library, const char *name, void **slot) {
+    void *function = library != NULL ? dlsym(library, name) : NULL;
+    if (function == NULL) {
+        fprintf(stderr, "ascend-aclnn layer: the CANN that is in use has lost %s since the layer was built\n", name);
+        abort();
+    }
+    __atomic_store_n(slot, function, __ATOMIC_RELEASE);
+    return function;
+}
+
+void *cann_function(const char *name, void **slot) {
+    void *function = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    int count = __atomic_load_n(&library_count, __ATOMIC_ACQUIRE);
+    for (int i = 0; function == NULL && i < count && i < MOST_LIBRARIES; i++) {
+        void *library = __atomic_load_n(&libraries[i], __ATOMIC_ACQUIRE);
+        function = library != NULL ? dlsym(library, name) : NULL;
+    }
+    if (function != NULL) __atomic_store_n(slot, function, __ATOMIC_RELEASE);
+    return function;
+}
+
+void layer_device_changed(void) { this_device = -1; }
+
+int32_t current_device(void) {
+    static void *slot;
+    if (this_device < 0) {
+        int (*get_device)(int32_t *) = (int (*)(int32_t *))cann_function("aclrtGetDevice", &slot);
+        depth++;
+        if (get_device == NULL || get_device(&this_device) != 0) this_device = -1;
+        depth--;
+    }
+    return this_device < 0 ? 0 : this_device;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- the file */
+
+static uint64_t number_of(const char *name, uint64_t otherwise) {
+    const char *value = getenv(name);
+    return value != NULL && *value != 0 ? strtoull(value, NULL, 10) : otherwise;
+}
+
+static void before_fork(void) {
+    pthread_mutex_lock(&lock);
+    objects_lock();
+}
+
+static void after_fork(void) {
+    objects_unlock();
+    pthread_mutex_unlock(&lock);
+}
+
+static void in_child(void) {
+    data_forget_keys();
+    call_site_forget();
+    file_abandon(); /* the child's own file is created at its first call */
+    launches = calls = 0;
+    tensor_count = operator_count = 0;
+    fork_count++;
+    this_thread = 0;
+    after_fork();
+}
+
+__attribute__((constructor)) static void set_up(void) {
+    settings.file = getenv("ASCEND_LAYER_RECORD");
+    settings.header = getenv("ASCEND_LAYER_HEADER");
+    settings.data = getenv("ASCEND_LAYER_DATA");
+    settings.tensor_limit = number_of("ASCEND_LAYER_TENSOR_LIMIT", 1ull << 30);
+    settings.file_limit = number_of("ASCEND_LAYER_FILE_LIMIT", 16ull << 30);
+    settings.stacks = number_of("ASCEND_LAYER_STACKS", 0) != 0;
+    if (settings.data != NULL) {
+        settings.all = strcmp(settings.data, "all") == 0;
+        if (strncmp(settings.data, "first=", 6) == 0) settings.first = strtoull(settings.data + 6, NULL, 10);
+        if (strncmp(settings.data, "sample=", 7) == 0) settings.sample = strtod(settings.data + 7, NULL);
+    }
+    enabled = settings.file != NULL && *settings.file != 0;
+    if (enabled) pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* FILE, FILE with .rankN where the process is one of several, and then .2, .3, ... where that is taken. */
+static bool create(void) {
+    char path[4096];
+    const char *dot = strrchr(settings.file, '.'), *slash = strrchr(settings.file, '/');
+    if (dot == NULL || (slash != NULL && dot < slash)) dot = settings.file + strlen(settings.file);
+    int stem = (int)(dot - settings.file);
+    const char *rank = getenv("RANK") != NULL ? getenv("RANK") : getenv("RANK_ID");
+    char part[32] = "";
+    if (rank != NULL && *rank != 0) snprintf(part, sizeof part, ".rank%lu", strtoul(rank, NULL, 10));
+    for (int number = 1; number < 10000; number++) {
+        if (number == 1) snprintf(path, sizeof path, "%.*s%s%s", stem, settings.file, part, dot);
+        else snprintf(path, sizeof path, "%.*s%s.%d%s", stem, settings.file, part, number, dot);
+        if (file_create(path)) return true;
+        if (errno != EEXIST) break;
+    }
+    fprintf(stderr, "ascend-aclnn layer: %s cannot be created (%s); nothing is recorded\n", path, strerror(errno));
+    return false;
+}
+
+static bool is_kept(const char *variable) {
+    static const char *const kept[] = {"ASCEND_", "HCCL_", "ACL", "TASK_QUEUE_ENABLE=", "RANK", "WORLD_SIZE=", "LOCAL_RANK=",
+                                       "MASTER_", "PYTORCH_NPU_", "NPU_", "CPU_AFFINITY_CONF=", "MULTI_STREAM_"};
+    static const char *const secret[] = {"KEY", "TOKEN", "SECRET", "PASSW", "ASCEND_LAYER_"};
+    const char *equals = strchr(variable, '=');
+    for (size_t i = 0; i < sizeof secret / sizeof *secret; i++) {
+        const char *at = strstr(variable, secret[i]);
+        if (at != NULL && at < equals) return false;
+    }
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        if (strncmp(variable, kept[i], strlen(kept[i])) == 0) return equals != NULL;
+    }
+    return false;
+}
+
+static void write_header(void) {
+    extern char **environ;
+    static void *slot;
+    text t = {0};
+    char buffer[4096], moment[64], name[256] = "";
+    const char *(*soc_name)(void) = (const char *(*)(void))cann_function("aclrtGetSocName", &slot);
+    depth++;
+    const char *soc = soc_name != NULL ? soc_name() : NULL;
+    depth--;
+    text_literal(&t, "{");
+    if (settings.header != NULL && settings.header[0] == '{' && settings.header[1] != '}') {
+        text_raw(&t, settings.header + 1, strlen(settings.header) - 2); /* what ascend-aclnn layer run knows */
+        text_literal(&t, ",");
+    }
+    text_literal(&t, "\"soc\":");
+    text_string(&t, soc != NULL ? soc : "");
+    text_literal(&t, ",\"program\":[");
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    size_t count = file != NULL ? fread(buffer, 1, sizeof buffer - 1, file) : 0;
+    if (file != NULL) fclose(file);
+    buffer[count] = 0;
+    for (size_t at = 0; at < count; at += strlen(buffer + at) + 1) {
+        if (at > 0) text_literal(&t, ",");
+        text_string(&t, buffer + at);
+    }
+    text_literal(&t, "],\"environment\":{");
+    bool any = false;
+    for (char **at = environ; *at != NULL; at++) {
+        const char *equals = strchr(*at, '=');
+        if (!is_kept(*at) || equals == NULL || equals - *at >= (ptrdiff_t)sizeof name) continue;
+        snprintf(name, sizeof name, "%.*s", (int)(equals - *at), *at);
+        if (any) text_literal(&t, ",");
+        any = true;
+        text_string(&t, name);
+        text_literal(&t, ":");
+        text_string(&t, equals + 1);
+    }
+    text_literal(&t, "},\"process\":");
+    text_integer(&t, getpid());
+    if (gethostname(name, sizeof name) != 0) name[0] = 0;
+    name[sizeof name - 1] = 0;
+    text_literal(&t, ",\"host\":");
+    text_string(&t, name);
+    time_t seconds = time(NULL);
+    struct tm parts;
+    gmtime_r(&seconds, &parts);
+    strftime(moment, sizeof moment, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    text_literal(&t, ",\"started\":");
+    text_string(&t, moment);
+    text_literal(&t, ",\"clock\":\"CLOCK_MONOTONIC, ns\",\"data\":");
+    text_string(&t, settings.data != NULL ? settings.data : "");
+    const char *rank = getenv("RANK") != NULL ? getenv("RANK") : getenv("RANK_ID");
+    text_literal(&t, ",\"rank\":");
+    text_integer(&t, rank != NULL && *rank != 0 ? strtol(rank, NULL, 10) : -1);
+    text_literal(&t, "}");
+    recorder_write("HEAD", &t);
+    free(t.data);
+}
+
+bool recorder_ready(void) {
+    if (file_is_open()) return true;
+    if (failed) return false;
+    if (!create()) {
+        failed = true;
+        return false;
+    }
+    write_header();
+    return true;
+}
+
+void recorder_write(const char type[4], const text *t) {
+    if (t->length > 1u << 24) return; /* longer than a reader takes: a list of millions */
+    if (!file_append(type, NULL, 0, t->data, t->length) && !failed) {
+        failed = true;
+        fprintf(stderr, "ascend-aclnn layer: the recording ends here: %s\n", strerror(errno));
+    }
+}
+
+__attribute__((destructor)) static void finish(void) {
+    pthread_mutex_lock(&lock);
+    if (file_is_open()) {
+        text t = {0};
+        text_literal(&t, "{\"launches\":");
+        text_address(&t, launches);
+        text_literal(&t, ",\"calls\":");
+        text_address(&t, calls);
+        text_literal(&t, "}");
+        recorder_write("DONE", &t);
+        free(t.data);
+        file_close();
+    }
+    failed = true;
+    pthread_mutex_unlock(&lock);
+}
+
+/* --------------------------------------------------------------------------------------------------- the client's calls */
+
+layer_frame layer_enter(void) {
+    bool outer = depth++ == 0 && enabled;
+    return (layer_frame){outer ? now() : 0, outer};
+}
+
+void layer_leave(layer_frame *frame) {
+    (void)frame;
+    depth--;
+}
+
+/* A thread's own text, which keeps its memory. */
+static text *scratch(void) {
+    static _Thread_local text t;
+    t.length = 0;
+    return &t;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- messages */
+
+static _Thread_local char *message; /* aclGetRecentErrMsg's text, read by the layer before the client has asked */
+
+/* Reads the text of a failure, and keeps it for the client. */
+static const char *read_message(void) {
+    static void *slot;
+    const char *(*recent)(void) = (const char *(*)(void))cann_function("aclGetRecentErrMsg", &slot);
+    depth++;
+    const char *found = recent != NULL ? recent() : NULL;
+    depth--;
+    if (found != NULL) {
+        free(message);
+        message = strdup(found);
+    }
+    return message != NULL ? message : "";
+}
+
+const char *layer_message(const char *found) {
+    static _Thread_local char *given;
+    if (found != NULL && *found != 0) return found;
+    if (message == NULL) return found;
+    free(given);
+    given = message;
+    message = NULL;
+    return given;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- launches */
+
+struct layer_launch {
+    layer_launch *next;
+    const void *executor;
+    layer_operator *operator;
+    uint64_t begin, end, workspace, index, begin_two;
+    int64_t thread, site;
+    const void *stream;
+    int status;
+    bool repeatable, with_data;
+    char *strings; /* copies of the strings, one behind the other */
+    layer_value values[];
+};
+
+#define BUCKETS 256
+static struct {
+    pthread_mutex_t lock;
+    layer_launch *first;
+} pending[BUCKETS] = {[0 ... BUCKETS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+static unsigned bucket_of(const void *executor) { return (unsigned)((uint64_t)(uintptr_t)executor * 0x9E3779B97F4A7C15ull >> 56); }
+
+static void free_launch(layer_launch *launch) {
+    if (launch == NULL) return;
+    free(launch->strings);
+    free(launch);
+}
+
+/* Takes what is known of an executor out of the table. */
+static layer_launch *take(const void *executor) {
+    unsigned bucket = bucket_of(executor);
+    pthread_mutex_lock(&pending[bucket].lock);
+    layer_launch **at = &pending[bucket].first, *found;
+    while (*at != NULL && (*at)->executor != executor) at = &(*at)->next;
+    found = *at;
+    if (found != NULL) *at = found->next;
+    pthread_mutex_unlock(&pending[bucket].lock);
+    return found;
+}
+
+static void keep(layer_launch *launch) {
+    unsigned bucket = bucket_of(launch->executor);
+    pthread_mutex_lock(&pending[bucket].lock);
+    launch->next = pending[bucket].first;
+    pending[bucket].first = launch;
+    pthread_mutex_unlock(&pending[bucket].lock);
+}
+
+void layer_repeatable(const void *executor) {
+    layer_launch *launch = take(executor);
+    if (launch == NULL) return;
+    launch->repeatable = true;
+    keep(launch);
+}
+
+void layer_forget_executor(const void *executor) { free_launch(take(executor)); }
+
+static void write_operator(layer_operator *operator) {
+    text t = {0};
+    operator->id = ++operator_count;
+    text_literal(&t, "{\"id\":");
+    text_address(&t, operator->id - 1);
+    text_literal(&t, ",\"name\":");
+    text_string(&t, operator->name);
+    text_literal(&t, ",\"parameters\":[");
+    for (uint32_t i = 0; i < operator->count; i++) {
+        if (i > 0) text_literal(&t, ",");
+        text_string(&t, operator->parameters[i]);
+    }
+    text_literal(&t, "],\"directions\":[");
+    for (uint32_t i = 0; i < operator->count; i++) {
+        if (i > 0) text_literal(&t, ",");
+        char direction = operator->directions[i];
+        text_string(&t, direction == 'o' ? "out" : direction == 'x' ? "inout" : "in");
+    }
+    text_literal(&t, "]}");
+    recorder_write("PROT", &t);
+    free(t.data);
+}
+
+static void write_numbers(text *t, const int64_t *numbers, uint64_t count) {
+    text_literal(t, "[");
+    for (uint64_t i = 0; i < count; i++) {
+        if (i > 0) text_literal(t, ",");
+        text_integer(t, numbers[i]);
+    }
+    text_literal(t, "]");
+}
+
+/* The id of a description, which is written when it is first used. The lock is held. */
+static uint32_t tensor_id(const description *shape) {
+    description *d = (description *)shape; /* only its id changes */
+    uint32_t generation = (uint32_t)(fork_count << 28);
+    if (d->id != 0 && (d->id & 0xF0000000u) == generation) return (d->id & 0x0FFFFFFFu) - 1;
+    d->id = ++tensor_count | generation;
+    text t = {0};
+    text_literal(&t, "{\"id\":");
+    text_address(&t, tensor_count - 1);
+    text_literal(&t, ",\"dtype\":");
+    text_integer(&t, d->dtype);
+    text_literal(&t, ",\"format\":");
+    text_integer(&t, d->format);
+    text_literal(&t, ",\"shape\":");
+    write_numbers(&t, d->numbers, d->rank);
+    text_literal(&t, ",\"strides\":");
+    write_numbers(&t, d->numbers + d->rank, d->rank);
+    text_literal(&t, ",\"offset\":");
+    text_integer(&t, d->offset);
+    text_literal(&t, ",\"storage_shape\":");
+    write_numbers(&t, d->numbers + 2 * d->rank, d->storage_rank);
+    text_literal(&t, "}");
+    recorder_write("TENS", &t);
+    free(t.data);
+    return tensor_count - 1;
+}
+
+static void write_unknown(text *t, const void *handle) {
+    text_literal(t, "{\"unknown\":");
+    text_address(t, (uint64_t)(uintptr_t)handle);
+    text_literal(t, "}");
+}
+
+static void write_key(text *t, const file_key *key) {
+    text_literal(t, "\"");
+    text_hex(t, key->bytes, sizeof key->bytes);
+    text_literal(t, "\"");
+}
+
+/* A tensor; `keys` has the keys of its bytes, or NULL. */
+static void write_tensor(text *t, const object *tensor, const file_key *key) {
+    text_literal(t, "{\"tensor\":");
+    text_address(t, tensor_id(tensor->shape));
+    text_literal(t, ",\"address\":");
+    text_address(t, tensor->address);
+    if (key != NULL) {
+        text_literal(t, ",\"before\":");
+        write_key(t, key);
+    }
+    text_literal(t, "}");
+}
+
+static void write_scalar(text *t, const object *scalar) {
+    text_literal(t, "{\"scalar\":");
+    text_integer(t, scalar->dtype);
+    text_literal(t, ",\"bytes\":\"");
+    text_hex(t, scalar->bytes, scalar->size);
+    text_literal(t, "\"}");
+}
+
+/* Keys of the tensors of a launch, in order; `known` tells which there are. */
+typedef struct {
+    file_key *keys;
+    bool *known;
+    size_t count, at;
+} key_list;
+
+static const file_key *next_key(key_list *list) {
+    size_t at = list->at++;
+    return at < list->count && list->known[at] ? &list->keys[at] : NULL;
+}
+
+static void write_list(text *t, const object *list, key_list *keys) {
+    bool tensors = list->kind == LETTER_TENSOR_LIST;
+    if (tensors) text_literal(t, "{\"tensors\":[");
+    else text_literal(t, "{\"scalars\":[");
+    for (uint64_t i = 0; i < list->count; i++) {
+        const void *handle = (const void *)(uintptr_t)list->words[i];
+        object member = object_of(handle);
+        if (i > 0) text_literal(t, ",");
+        if (member.kind == LETTER_TENSOR && tensors) write_tensor(t, &member, next_key(keys));
+        else if (member.kind == LETTER_SCALAR && !tensors) write_scalar(t, &member);
+        else text_literal(t, "null");
+    }
+    text_literal(t, "]}");
+}
+
+static void write_array(text *t, const object *array) {
+    if (array->kind == LETTER_INT_ARRAY) {
+        text_literal(t, "{\"integers\":");
+        write_numbers(t, (const int64_t *)array->words, array->count);
+    } else {
+        bool floats = array->kind == LETTER_FLOAT_ARRAY;
+        if (floats) text_literal(t, "{\"floats\":[");
+        else text_literal(t, "{\"booleans\":[");
+        for (uint64_t i = 0; i < array->count; i++) {
+            double number;
+            memcpy(&number, &array->words[i], sizeof number);
+            if (i > 0) text_literal(t, ",");
+            if (floats) text_number(t, number);
+            else if (array->words[i] != 0) text_literal(t, "true");
+            else text_literal(t, "false");
+        }
+        text_literal(t, "]");
+    }
+    text_literal(t, "}");
+}
+
+static void write_handle(text *t, const void *handle, key_list *keys) {
+    object value = object_of(handle);
+    if (handle == NULL) text_literal(t, "null");
+    else if (value.kind == 0) write_unknown(t, handle);
+    else if (value.kind == LETTER_TENSOR) write_tensor(t, &value, next_key(keys));
+    else if (value.kind == LETTER_SCALAR) write_scalar(t, &value);
+    else if (value.kind == LETTER_TENSOR_LIST || value.kind == LETTER_SCALAR_LIST) write_list(t, &value, keys);
+    else write_array(t, &value);
+}
+
+static void write_values(text *t, const layer_operator *operator, const layer_value *values, const char *string, key_list *keys) {
+    text_literal(t, "[");
+    for (uint32_t i = 0; i < operator->count; i++) {
+        if (i > 0) text_literal(t, ",");
+        switch (operator->kinds[i]) {
+            case LETTER_STRING:
+                if (values[i].pointer == NULL) {
+                    text_literal(t, "null");
+                } else {
+                    text_literal(t, "{\"string\":");
+                    text_string(t, string);
+                    text_literal(t, "}");
+                    string += strlen(string) + 1;
+                }
+                break;
+            case LETTER_DOUBLE:
+                text_literal(t, "{\"number\":");
+                text_number(t, values[i].number);
+                text_literal(t, "}");
+                break;
+            case 'i': text_integer(t, values[i].integer); break;
+            default: write_handle(t, values[i].pointer, keys);
+        }
+    }
+    text_literal(t, "]");
+}
+
+/* Writes a launch, numbered anew; the lock is held. */
+static void write_launch(layer_launch *launch, const void *workspace, uint64_t size, key_list *keys, const char *error,
+                         const text *left_out) {
+    text *t = scratch();
+    layer_operator *operator = launch->operator;
+    if ((operator->id & 0xF0000000u) != (uint32_t)(fork_count << 28) || operator->id == 0) {
+        write_operator(operator);
+        operator->id |= (uint32_t)(fork_count << 28);
+    }
+    launch->index = launches++;
+    text_literal(t, "{\"index\":");
+    text_address(t, launch->index);
+    text_literal(t, ",\"op\":");
+    text_address(t, (operator->id & 0x0FFFFFFFu) - 1);
+    text_literal(t, ",\"args\":");
+    write_values(t, operator, launch->values, launch->strings, keys);
+    text_literal(t, ",\"status\":");
+    text_integer(t, launch->status);
+    text_literal(t, ",\"workspace\":[");
+    text_address(t, size);
+    text_literal(t, ",");
+    text_address(t, (uint64_t)(uintptr_t)workspace);
+    text_literal(t, "]");
+    if (launch->repeatable) text_literal(t, ",\"repeatable\":true");
+    text_literal(t, ",\"stream\":");
+    text_address(t, (uint64_t)(uintptr_t)launch->stream);
+    text_literal(t, ",\"device\":");
+    text_integer(t, current_device());
+    text_literal(t, ",\"threads\":[");
+    text_integer(t, launch->thread);
+    text_literal(t, ",");
+    text_integer(t, thread_id());
+    text_literal(t, "],\"times\":[");
+    text_address(t, launch->begin);
+    text_literal(t, ",");
+    text_address(t, launch->end);
+    text_literal(t, "]");
+    if (launch->site >= 0) {
+        text_literal(t, ",\"site\":");
+        text_integer(t, launch->site);
+    }
+    if (error != NULL && *error != 0) {
+        text_literal(t, ",\"error\":");
+        text_string(t, error);
+    }
+    if (left_out != NULL && left_out->length > 0) {
+        text_literal(t, ",\"left_out\":");
+        text_string(t, left_out->data);
+    }
+    text_literal(t, "}");
+    recorder_write("OPER", t);
+}
+
+void layer_phase_one(const layer_frame *frame, layer_operator *operator, const layer_value *values, int status,
+                     const uint64_t *workspace, void *const *executor) {
+    if (!frame->outer) return;
+    uint64_t end = now();
+    layer_launch *launch = malloc(sizeof *launch + operator->count * sizeof launch->values[0]);
+    if (launch == NULL) abort();
+    *launch = (layer_launch){.executor = executor != NULL && status == 0 ? *executor : NULL, .operator = operator, .begin = frame->begin,
+                             .end = end, .workspace = workspace != NULL && status == 0 ? *workspace : 0, .thread = thread_id(),
+                             .site = settings.stacks || status != 0 ? call_site() : -1, .status = status};
+    memcpy(launch->values, values, operator->count * sizeof launch->values[0]);
+    size_t length = 0;
+    for (uint32_t i = 0; i < operator->count; i++) {
+        if (operator->kinds[i] != LETTER_STRING || values[i].pointer == NULL) continue;
+        size_t more = strlen(values[i].pointer) + 1;
+        launch->strings = realloc(launch->strings, length + more);
+        if (launch->strings == NULL) abort();
+        memcpy(launch->strings + length, values[i].pointer, more);
+        length += more;
+    }
+    if (status == 0 && launch->executor != NULL) {
+        free_launch(take(launch->executor)); /* of an executor that was never run */
+        keep(launch);
+        return;
+    }
+    const char *error = read_message();
+    key_list none = {0};
+    recorder_lock();
+    if (recorder_ready()) write_launch(launch, NULL, 0, &none, error, NULL);
+    recorder_unlock();
+    free_launch(launch);
+}
+
+/* Calls `visit` with every tensor of a launch, in the order in which it is written; `direction` is that of its parameter. */
+static void visit_tensors(const layer_launch *launch, void (*visit)(const object *tensor, char direction, void *context), void *context) {
+    const layer_operator *operator = launch->operator;
+    for (uint32_t i = 0; i < operator->count; i++) {
+        char kind = operator->kinds[i];
+        if (kind != LETTER_TENSOR && kind != LETTER_TENSOR_LIST) continue;
+        object value = object_of(launch->values[i].pointer);
+        if (value.kind == LETTER_TENSOR) visit(&value, operator->directions[i], context);
+        for (uint64_t k = 0; value.kind == LETTER_TENSOR_LIST && k < value.count; k++) {
+            object member = object_of((const void *)(uintptr_t)value.words[k]);
+            if (member.kind == LETTER_TENSOR) visit(&member, operator->directions[i], context);
+        }
+    }
+}
+
+typedef struct {
+    key_list list;
+    text left_out;
+    bool outputs;
+} collection;
+
+static void collect(const object *tensor, char direction, void *context) {
+    collection *c = context;
+    if (c->list.count % 16 == 0) {
+        c->list.keys = realloc(c->list.keys, (c->list.count + 16) * sizeof *c->list.keys);
+        c->list.known = realloc(c->list.known, c->list.count + 16);
+        if (c->list.keys == NULL || c->list.known == NULL) abort();
+    }
+    bool wanted = c->outputs ? direction == 'o' || direction == 'x' : direction != 'o';
+    bool known = wanted && data_of(tensor, &c->list.keys[c->list.count], &c->left_out);
+    c->list.known[c->list.count++] = known;
+}
+
+static void free_collection(collection *c) {
+    free(c->list.keys);
+    free(c->list.known);
+    free(c->left_out.data);
+}
+
+layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *executor, void *stream) {
+    if (depth != 1 || !enabled) return NULL;
+    layer_launch *launch = take(executor);
+    if (launch == NULL) return NULL;
+    collection c = {0};
+    launch->stream = stream;
+    launch->with_data = data_wanted(launch->operator, __atomic_load_n(&launches, __ATOMIC_RELAXED));
+    if (launch->with_data && data_capturing()) {
+        launch->with_data = false;
+        text_literal(&c.left_out, "data: a stream is being captured");
+    }
+    depth++;
+    if (launch->with_data) {
+        int status = data_wait(stream);
+        if (status != 0) late_status(stream, status);
+        visit_tensors(launch, collect, &c);
+    }
+    text_raw(&c.left_out, "", 1);
+    c.left_out.length--;
+    recorder_lock();
+    if (recorder_ready()) write_launch(launch, workspace, size, &c.list, NULL, &c.left_out);
+    recorder_unlock();
+    depth--;
+    free_collection(&c);
+    launch->begin_two = now();
+    return launch;
+}
+
+/* The keys of the data after a launch, an item for each parameter. */
+static void write_after(text *t, const layer_launch *launch, key_list *keys) {
+    const layer_operator *operator = launch->operator;
+    text_literal(t, ",\"after\":[");
+    for (uint32_t i = 0; i < operator->count; i++) {
+        char kind = operator->kinds[i];
+        object value = {0};
+        if (kind == LETTER_TENSOR || kind == LETTER_TENSOR_LIST) value = object_of(launch->values[i].pointer);
+        if (i > 0) text_literal(t, ",");
+        uint64_t count = value.kind == LETTER_TENSOR ? 1 : value.kind == LETTER_TENSOR_LIST ? value.count : 0;
+        if (value.kind == LETTER_TENSOR_LIST) text_literal(t, "[");
+        for (uint64_t k = 0; k < count; k++) {
+            bool member = value.kind == LETTER_TENSOR || object_of((const void *)(uintptr_t)value.words[k]).kind == LETTER_TENSOR;
+            const file_key *key = member ? next_key(keys) : NULL;
+            if (k > 0) text_literal(t, ",");
+            if (key != NULL) write_key(t, key);
+            else text_literal(t, "null");
+        }
+        if (value.kind == LETTER_TENSOR_LIST) text_literal(t, "]");
+        else if (count == 0) text_literal(t, "null");
+    }
+    text_literal(t, "]");
+}
+
+void layer_after_phase_two(layer_launch *launch, int status) {
+    if (launch == NULL) return;
+    uint64_t end = now();
+    collection c = {.outputs = true};
+    const char *error = status != 0 ? read_message() : NULL;
+    int late = 0;
+    depth++;
+    if (launch->with_data && status == 0) {
+        late = data_wait(launch->stream);
+        if (late != 0) {
+            error = read_message();
+            late_status(launch->stream, late);
+        }
+        visit_tensors(launch, collect, &c);
+    }
+    text_raw(&c.left_out, "", 1);
+    c.left_out.length--;
+    text *t = scratch();
+    text_literal(t, "{\"index\":");
+    text_address(t, launch->index);
+    text_literal(t, ",\"status\":");
+    text_integer(t, status);
+    text_literal(t, ",\"times\":[");
+    text_address(t, launch->begin_two);
+    text_literal(t, ",");
+    text_address(t, end);
+    text_literal(t, "]");
+    if (late != 0) {
+        text_literal(t, ",\"late\":");
+        text_integer(t, late);
+    }
+    if (c.list.count > 0) write_after(t, launch, &c.list);
+    if (error != NULL && *error != 0) {
+        text_literal(t, ",\"error\":");
+        text_string(t, error);
+    }
+    if (c.left_out.length > 0) {
+        text_literal(t, ",\"left_out\":");
+        text_string(t, c.left_out.data);
+    }
+    text_literal(t, "}");
+    recorder_lock();
+    if (recorder_ready()) recorder_write("RETN", t);
+    recorder_unlock();
+    depth--;
+    free_collection(&c);
+    if (launch->repeatable) keep(launch);
+    else free_launch(launch);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- other calls */
+
+void layer_call(const layer_frame *frame, const layer_function *function, const layer_value *values, int64_t status) {
+    if (!frame->outer) return;
+    uint64_t end = now();
+    text *t = scratch();
+    text_literal(t, "{\"call\":");
+    text_string(t, function->name);
+    text_literal(t, ",\"arguments\":{");
+    for (uint32_t i = 0; function->kinds[i] != 0; i++) {
+        const void *pointer = values[i].pointer;
+        if (i > 0) text_literal(t, ",");
+        text_string(t, function->parameters[i]);
+        text_literal(t, ":");
+        switch (function->kinds[i]) {
+            case 's': text_string(t, pointer != NULL ? pointer : ""); break;
+            case 'i': text_integer(t, values[i].integer); break;
+            case 'o': text_address(t, pointer != NULL && status == 0 ? *(const uint64_t *)pointer : 0); break;
+            case 'u': text_integer(t, pointer != NULL && status == 0 ? *(const int32_t *)pointer : 0); break;
+            default: text_address(t, (uint64_t)(uintptr_t)pointer);
+        }
+    }
+    text_literal(t, "},\"status\":");
+    text_integer(t, status);
+    text_literal(t, ",\"device\":");
+    text_integer(t, current_device());
+    text_literal(t, ",\"thread\":");
+    text_integer(t, thread_id());
+    text_literal(t, ",\"times\":[");
+    text_address(t, frame->begin);
+    text_literal(t, ",");
+    text_address(t, end);
+    text_literal(t, "]");
+    if (status != 0) {
+        const char *error = read_message();
+        if (*error != 0) {
+            text_literal(t, ",\"error\":");
+            text_string(t, error);
+        }
+    }
+    text_literal(t, "}");
+    recorder_lock();
+    if (recorder_ready()) {
+        recorder_write("CALL", t);
+        calls++;
+    }
+    recorder_unlock();
+}

@@ -1,0 +1,54 @@
+/* What the parts of the recorder share. */
+#ifndef LAYER_RECORDER_H
+#define LAYER_RECORDER_H
+
+#include "file.h"
+#include "layer.h"
+#include "objects.h"
+#include "text.h"
+
+#include <pthread.h>
+
+#define MOST_FRAMES 64
+
+/* Settings, from the environment: docs/recording.md. */
+typedef struct {
+    const char *file, *header, *data;
+    uint64_t tensor_limit, file_limit, first;
+    double sample;
+    bool all, stacks;
+} recorder_settings;
+extern recorder_settings settings;
+
+/* The recorder's lock: everything that is written to the file is written under it. */
+void recorder_lock(void);
+void recorder_unlock(void);
+/* Whether there is a file, which is created at the first call. The lock is held. */
+bool recorder_ready(void);
+/* Writes a chunk of JSON. The lock is held. */
+void recorder_write(const char type[4], const text *t);
+
+uint64_t now(void);
+int64_t thread_id(void);
+int32_t current_device(void);
+/* A function of the CANN that is in use; NULL where it has none of the name. */
+void *cann_function(const char *name, void **slot);
+
+/* Whether the data of a launch are recorded. */
+bool data_wanted(const layer_operator *operator, uint64_t index);
+/* Copies a tensor's bytes from the device and puts them into the recording; false, with the reason in `why`. */
+bool data_of(const object *tensor, file_key *key, text *why);
+bool data_capturing(void);
+/* In the child of a fork: its file has no data yet. */
+void data_forget_keys(void);
+/* Waits for a stream; the status that its work ended with. */
+int data_wait(const void *stream);
+/* A status that the client has not seen yet. */
+void late_status(const void *stream, int status);
+
+/* The call site of this thread as the id of a SITE, or -1. Neither lock is held. */
+int64_t call_site(void);
+/* In the child of a fork: its file has no call sites yet. */
+void call_site_forget(void);
+
+#endif

@@ -1,0 +1,267 @@
+"""The C code of the shims, from the same catalog and prototypes as the emulated device's libraries.
+
+A shim has a function of its own for each one that is recorded and that the library behind it exports. Everything else that
+this library exports, C++ too, is found behind the shim, because the shim needs it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from ascend_aclnn import catalog
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.catalog.headers import Change, parse_prototypes
+from ascend_aclnn.emulator import protocol
+from ascend_aclnn.emulator.build import headers
+from ascend_aclnn.emulator.build.generated import MAX_WORKSPACE
+
+# The functions beside operators that are recorded: memory, copies, streams, events, devices, captured graphs, collectives.
+_RECORDED = re.compile(
+    "acl(Init|Finalize|rt(Set|Reset)Device(Force)?|rt(Create|Destroy)Context"
+    "|rt(Malloc|Free)(?!Buf)\\w*|rt(Memcpy|Memset)\\w*|rt(Reserve|Release)MemAddress\\w*|rt(Unm|M)apMem"
+    "|rtHost(Unr|R)egister(V2)?|rt(Create|Destroy)(Stream|Event)(?!Config)\\w*|rt(Record|Reset)Event(WithFlag)?"
+    "|rtSynchronize\\w+|rtStreamWaitEvent\\w*|rtStreamAbort|rtLaunch(Callback|HostFunc)"
+    "|mdlRI(CaptureBegin|CaptureEnd|ExecuteAsync|Execute|Destroy))"
+    "|Hccl(?!.*(GetRank|GetComm|ErrorString|Capability|GetConfig|ConfigGetInfo|GetHandle))\\w+"
+)
+
+# What the layer does before and after single functions; `result_` is what the function returned.
+_TENSOR = "viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum"
+_BEFORE = {
+    **dict.fromkeys(("aclDestroyTensor",), "layer_forget(tensor);"),
+    **dict.fromkeys(("aclDestroyScalar",), "layer_forget(scalar);"),
+    **dict.fromkeys((f"aclDestroy{kind}Array" for kind in ("Int", "Float", "Bool")), "layer_forget(array);"),
+    **dict.fromkeys(("aclDestroyTensorList", "aclDestroyScalarList"), "layer_forget(array);"),
+    "aclDestroyAclOpExecutor": "layer_forget_executor(executor);",
+}
+_LIST = "layer_made_list(result_, (const void *const *)value, size);"
+_ADDRESS = "if (result_ == 0) layer_moved_tensor(tensor, addr);"
+_MEMBER_ADDRESS = "if (result_ == 0) layer_moved_member(tensors, relativeIndex, addr);"
+_SIDES = ("Input", "Output", "")
+_AFTER = {
+    "aclCreateTensor": f"layer_made_tensor(result_, {_TENSOR}, tensorData);",
+    "aclInitTensor": f"if (result_ == 0) layer_changed_tensor(tensor, {_TENSOR}, tensorDataAddr);",
+    "aclSetRawTensorAddr": _ADDRESS,
+    **{f"{a}clSet{side}TensorAddr": _ADDRESS for a in "aA" for side in _SIDES},
+    **{f"{a}clSetDynamic{side}TensorAddr": _MEMBER_ADDRESS for a in "aA" for side in _SIDES},
+    "aclCreateScalar": "layer_made_scalar(result_, value, dataType);",
+    **{
+        f"aclCreate{kind}Array": f"layer_made_array(result_, LETTER_{kind.upper()}_ARRAY, value, size);"
+        for kind in ("Int", "Float", "Bool")
+    },
+    "aclCreateTensorList": _LIST,
+    "aclCreateScalarList": _LIST,
+    "aclSetAclOpExecutorRepeatable": "if (result_ == 0) layer_repeatable(executor);",
+    **dict.fromkeys(
+        ("aclrtSetDevice", "aclrtResetDevice", "aclrtSetCurrentContext", "aclrtCreateContext", "aclrtResetDeviceForce"),
+        "layer_device_changed();",
+    ),
+    "aclmdlRICaptureBegin": "if (result_ == 0) layer_capturing(1);",
+    "aclmdlRICaptureEnd": "if (result_ == 0) layer_capturing(-1);",
+    "aclGetRecentErrMsg": "result_ = layer_message(result_);",
+    **dict.fromkeys(
+        ("aclrtSynchronizeStream", "aclrtSynchronizeStreamWithTimeout"), "result_ = layer_late_status(stream, result_);"
+    ),
+    **dict.fromkeys(
+        ("aclrtSynchronizeDevice", "aclrtSynchronizeDeviceWithTimeout"),
+        "result_ = layer_late_status((const void *)UINTPTR_MAX, result_);",
+    ),
+}
+
+# torch_npu asks these for an executor of an earlier call with the same arguments, and would then leave phase one, which the layer
+# records, out. Their answer is that there is none.
+_CACHES = {
+    "CanUsePTACache": "bool CanUsePTACache(const char *api) { (void)api; return false; }",
+    "PTAGetExecCache": (
+        "void *PTAGetExecCache(uint64_t hash, uint64_t *size) { (void)hash; (void)size; return NULL; }"
+    ),
+    "PTAFindExecCache": (
+        "void *PTAFindExecCache(uint8_t *key, size_t length, uint64_t *size) "
+        "{ (void)key; (void)length; (void)size; return NULL; }"
+    ),
+}
+
+_PREAMBLE = """\
+#include "layer.h"
+#include "protocol.h"
+
+#include "acl/acl.h"
+#include "aclnn/aclnn_base.h"
+#include "hccl/hccl.h"
+
+void *shim_library(void);
+#define REAL(slot, name) (__atomic_load_n(&slot, __ATOMIC_ACQUIRE) ?: layer_find(shim_library(), name, &slot))
+"""
+
+
+def shim_lines(path: Path) -> Iterator[str]:
+    """What every shim has: the library behind it."""
+    yield '#include "layer.h"'
+    yield '__attribute__((visibility("hidden"))) void *shim_library(void) {'
+    yield "    static void *library;"
+    yield "    void *found = __atomic_load_n(&library, __ATOMIC_ACQUIRE);"
+    yield "    if (found == NULL) {"
+    yield f"        found = layer_open({_quoted(str(path))});"
+    yield "        __atomic_store_n(&library, found, __ATOMIC_RELEASE);"
+    yield "    }\n    return found;\n}"
+    yield "__attribute__((constructor)) static void open_library(void) { shim_library(); }"
+
+
+def function_lines(exports: Collection[str], include: Path) -> Iterator[str]:
+    """The functions of a library that are recorded, or from which something follows."""
+    yield _PREAMBLE
+    declared = declared_functions(include)
+    for name, row in headers.runtime_functions().items():
+        if name in exports and name in declared and (_is_recorded(name, row) or name in _BEFORE or name in _AFTER):
+            yield from _function(name, row)
+    for name, code in _CACHES.items():
+        if name in exports:
+            yield f"LAYER {code}"
+
+
+def operator_lines(operators: Sequence[Operator], exports: Collection[str]) -> Iterator[str]:
+    """Both phases of operators."""
+    yield _PREAMBLE
+    for operator in operators:
+        yield from _operator(operator, exports)
+
+
+def operators_of(exports: Collection[str], include: Optional[Path]) -> tuple[list[Operator], list[str]]:
+    """The operators that a library exports with the catalog's prototype, and the names of those with another one."""
+    operators: list[Operator] = []
+    others: list[Operator] = []
+    for operator in map(catalog.get, catalog.names()):
+        if operator.name in exports and operator.phase_one in exports:
+            (operators if _agrees(operator, include) else others).append(operator)
+    return operators, [operator.name for operator in others]
+
+
+def _agrees(operator: Operator, include: Optional[Path]) -> bool:
+    """Whether the installed header, if there is one, has the catalog's prototype: a call by another corrupts memory."""
+    header = include / operator.header if include is not None else None
+    if header is None or not header.is_file():
+        return not operator.variants
+    installed = parse_prototypes(header.read_text(encoding="utf-8", errors="replace")).get(operator.name)
+    ours = [(p.ctype, p.name) for p in operator.parameters]
+    return installed is None or not Change(operator.name, installed, ours).abi
+
+
+def declared_functions(include: Path) -> frozenset[str]:
+    """The functions that the generated headers declare: those whose types are known."""
+    names: set[str] = set()
+    for folder in ("acl", "aclnn", "hccl"):
+        for path in (include / folder).glob("*.h"):
+            names.update(re.findall(r"\b(\w+)\([^;{]*\);", path.read_text(encoding="utf-8")))
+    return frozenset(names)
+
+
+# ------------------------------------------------------------------------------------------------- functions
+
+_STATUSES = ("aclError", "aclnnStatus", "HcclResult")
+_INTEGERS = re.compile(r"(const )?(u?int(8|16|32|64)_t|int|size_t|bool)")
+_HANDLES = re.compile(r"(const )?(aclrt(Stream|Event|Context|Notify|DrvMemHandle|Label|MemPool)|aclmdlRI|HcclComm)")
+_OUT_64 = re.compile(r"(void \*\*|(u?int64_t|size_t) \*|(aclrt\w+|aclmdlRI|HcclComm) \*)")
+_OUT_32 = re.compile(r"u?int32_t \*")
+
+
+def _is_recorded(name: str, row: dict[str, Any]) -> bool:
+    return (
+        _RECORDED.fullmatch(name) is not None
+        and row["returns"] in _STATUSES
+        and not row.get("variadic")
+        and all(_kind(ctype) for _, ctype in row["params"])
+    )
+
+
+def _kind(ctype: str) -> str:
+    """The letter of a parameter (layer.h); "" for what is passed by value in another way."""
+    if ctype == "const char *":
+        return "s"
+    if _HANDLES.fullmatch(ctype):
+        return "p"
+    if _OUT_32.fullmatch(ctype):
+        return "u"
+    if ctype.endswith("*"):
+        named = ctype.split()[0]
+        is_handle = named in ("void", "uint64_t", "int64_t", "size_t") or _HANDLES.fullmatch(named) is not None
+        return "o" if _OUT_64.fullmatch(ctype) and is_handle else "p"
+    if _INTEGERS.fullmatch(ctype) or ctype in headers.enums():
+        return "i"
+    return "p" if re.fullmatch(r"aclrt\w*(Callback|Func)", ctype) else ""
+
+
+def _function(name: str, row: dict[str, Any]) -> Iterator[str]:
+    arguments = ", ".join(parameter for parameter, _ in row["params"])
+    recorded = _is_recorded(name, row)
+    if recorded:
+        kinds = "".join(_kind(ctype) for _, ctype in row["params"])
+        yield from _names(name, [parameter for parameter, _ in row["params"]])
+        yield f'static const layer_function function_{name} = {{"{name}", "{kinds}", names_{name}}};'
+    yield f"LAYER {headers.prototype(name, row).rstrip(';')} {{"
+    yield "    static void *slot_;\n    LAYER_ENTER;"
+    yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
+    if name in _BEFORE:
+        yield f"    {_BEFORE[name]}"
+    yield f"    {row['returns']} result_ = real_({arguments});"
+    if name in _AFTER:
+        yield f"    {_AFTER[name]}"
+    if recorded:
+        values = ", ".join(_boxed(_kind(ctype), parameter) for parameter, ctype in row["params"]) or "{.integer = 0}"
+        yield f"    const layer_value values_[] = {{{values}}};"
+        yield f"    layer_call(&frame_, &function_{name}, values_, result_);"
+    else:
+        yield "    (void)frame_;"
+    yield "    return result_;\n}"
+
+
+def _boxed(kind: str, name: str) -> str:
+    return f"{{.integer = (int64_t){name}}}" if kind == "i" else f"{{.pointer = (const void *)(uintptr_t){name}}}"
+
+
+def _names(name: str, parameters: Sequence[str]) -> Iterator[str]:
+    listed = ", ".join(f'"{parameter}"' for parameter in parameters) or "NULL"
+    yield f"static const char *const names_{name}[] = {{{listed}}};"
+
+
+# ------------------------------------------------------------------------------------------------- operators
+
+
+def _operator(operator: Operator, exports: Collection[str]) -> Iterator[str]:
+    name = operator.name
+    one, two = (text.rstrip(";") for text in headers.operator_prototypes(operator))
+    letters = {"in": "i", "out": "o", "inout": "x"}
+    directions = "".join(letters[parameter.direction] for parameter in operator.parameters)
+    values = ", ".join(f"{{.{protocol.member(p.kind)} = {p.name}}}" for p in operator.parameters) or "{.integer = 0}"
+    yield from _names(name, [parameter.name for parameter in operator.parameters])
+    yield f"static layer_operator operator_{name} = {{"
+    kinds = protocol.kinds(operator)
+    yield f'    "{name}", "{kinds}", "{directions}", names_{name}, {len(operator.parameters)}, 0}};'
+    phases = [operator.phase_one]
+    if f"{name}GetMaxWorkspaceSize" in exports and name in MAX_WORKSPACE:
+        phases.append(f"{name}GetMaxWorkspaceSize")
+    for phase in phases:
+        prototype = one.replace(f"{operator.phase_one}(", f"{phase}(")
+        arguments = ", ".join([*(p.name for p in operator.parameters), "workspaceSize", "executor"])
+        yield f"LAYER {prototype};\nLAYER {prototype} {{"
+        yield "    static void *slot_;\n    LAYER_ENTER;"
+        yield f'    __typeof__(&{phase}) real_ = (__typeof__(real_))REAL(slot_, "{phase}");'
+        yield f"    aclnnStatus status_ = real_({arguments});"
+        yield f"    const layer_value values_[] = {{{values}}};"
+        yield f"    layer_phase_one(&frame_, &operator_{name}, values_, status_, workspaceSize, (void *const *)executor);"
+        yield "    return status_;\n}"
+    more = "".join(f"{parameter}, " for _, parameter in operator.phase_two)
+    yield f"LAYER {two};\nLAYER {two} {{"
+    yield "    static void *slot_;\n    LAYER_ENTER;"
+    yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
+    yield "    layer_launch *launch_ = frame_.outer ? layer_before_phase_two(workspace, workspaceSize, executor, stream) : NULL;"
+    yield f"    aclnnStatus status_ = real_(workspace, workspaceSize, executor, {more}stream);"
+    yield "    layer_after_phase_two(launch_, status_);"
+    yield "    return status_;\n}"
+
+
+def _quoted(text: str) -> str:
+    """A C string."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

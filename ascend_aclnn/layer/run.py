@@ -1,0 +1,101 @@
+"""The environment in which a program runs under the layer."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+from ascend_aclnn.backends.npu.library import search
+from ascend_aclnn.backends.npu.versions import value_of
+from ascend_aclnn.layer.build import build_layer, layer_of
+from ascend_aclnn.version import __version__
+
+PREFIX = "ASCEND_LAYER_"
+
+
+class Options(NamedTuple):
+    """What is recorded. Sizes in bytes; None: the layer's default."""
+
+    record: Path
+    data: str = ""  # "all", "first=N", "sample=P" or names of operators
+    stacks: bool = False
+    tensor_limit: Optional[int] = None
+    file_limit: Optional[int] = None
+
+
+def environment(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a process that finds the layer in front of the CANN that this environment has.
+
+    LookupError where it has none. The layer is built if it has not been.
+    """
+    found = search(environ)
+    if found.runtime is None:
+        raise LookupError(found.explain())
+    directory = found.runtime.parent
+    settings = {
+        "RECORD": str(options.record.absolute()),
+        "DATA": checked_data(options.data),
+        "STACKS": "1" if options.stacks else "0",
+        "TENSOR_LIMIT": "" if options.tensor_limit is None else str(options.tensor_limit),
+        "FILE_LIMIT": "" if options.file_limit is None else str(options.file_limit),
+        "HEADER": json.dumps(_facts(directory)),
+    }
+    variables = {**environ, **{PREFIX + name: value for name, value in settings.items()}}
+    return in_front(variables, directory)
+
+
+def in_front(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
+    """The variables with the layer's directory in front of that of the libraries behind it."""
+    lib64 = build_layer(directory) / "lib64"
+    paths = [str(lib64), str(directory), *filter(None, environ.get("LD_LIBRARY_PATH", "").split(":"))]
+    return {**environ, "LD_LIBRARY_PATH": ":".join(dict.fromkeys(paths))}
+
+
+def keep_in_front(environ: Mapping[str, str]) -> dict[str, str]:
+    """For a program that changes LD_LIBRARY_PATH under the layer: the layer in front of what it now names."""
+    if not environ.get(PREFIX + "RECORD"):
+        return dict(environ)
+    paths = [path for path in environ.get("LD_LIBRARY_PATH", "").split(":") if path and layer_of(Path(path)) is None]
+    variables = {**environ, "LD_LIBRARY_PATH": ":".join(paths)}
+    found = search(variables)
+    if found.runtime is None:
+        return variables
+    variables[PREFIX + "HEADER"] = json.dumps(_facts(found.runtime.parent))
+    return in_front(variables, found.runtime.parent)
+
+
+def _facts(directory: Path) -> dict[str, object]:
+    """What the recording's header says of the CANN: what its files tell."""
+    home = directory.parent
+    places = [(home / "ascend_toolkit_install.info", "version"), (home / "runtime" / "version.info", "Version")]
+    resolved = directory.resolve().parent
+    places += [(resolved / "ascend_toolkit_install.info", "version")]
+    places += [(resolved / "share" / "info" / "runtime" / "version.info", "Version")]
+    cann = next(filter(None, (value_of(path, key) for path, key in places)), "")
+    emulated = (directory / "emulator.conf").is_file()
+    return {"package": __version__, "cann": cann, "emulated": emulated}
+
+
+def checked_data(text: str) -> str:
+    """The value of --data; ValueError where it says nothing that the layer knows."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        if text and not re.fullmatch(r"\w+(,\w+)*", text):
+            raise ValueError(
+                f"--data {text}: it is all, first=N, sample=P, or operators' names with commas between them"
+            )
+        return text
+    if name == "first" and value.isdigit() and int(value) > 0:
+        return text
+    if name == "sample" and re.fullmatch(r"0?\.\d+|1(\.0*)?", value) and float(value) > 0:
+        return text
+    raise ValueError(f"--data {text}: first=N wants a number of launches, sample=P a share such as 0.01")
+
+
+def clean(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment without the layer's variables."""
+    return {name: value for name, value in environ.items() if not name.startswith(PREFIX)}

@@ -1,0 +1,325 @@
+"""The layer in front of the emulated device and of stand-ins: what it records, and that it changes nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+import pytest
+
+from ascend_aclnn.cli.emulator import environment as emulated_environment
+from ascend_aclnn.layer import run as layer_run
+from ascend_aclnn.layer.build import build_layer
+from ascend_aclnn.layer.exports import read_library
+from ascend_aclnn.recording import Call, Recording
+
+SOURCE = Path(__file__).parent / "client.c"
+
+
+def variables(home: Path, record: Path, **options: Any) -> dict[str, str]:
+    """The environment of a program under the layer, on the emulated device."""
+    return layer_run.environment(layer_run.Options(record, **options), emulated_environment(home))
+
+
+def run(program: list[str], environ: Mapping[str, str], status: Optional[int] = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(program, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert status is None or done.returncode == status, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+@pytest.fixture(scope="module")
+def client(compiler: str, emulator_home: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    program = tmp_path_factory.mktemp("client") / "client"
+    lib64 = emulator_home / "lib64"
+    command = [compiler, str(SOURCE), "-o", str(program), f"-I{emulator_home / 'include'}", f"-L{lib64}"]
+    subprocess.run([*command, "-lopapi", "-lnnopbase", "-lascendcl"], check=True)
+    return str(program)
+
+
+def launches(recording: Recording) -> list[str]:
+    return [launch.operator.name for launch in recording.launches]
+
+
+def test_a_linked_program_is_recorded_with_its_data(client: str, emulator_home: Path, tmp_path: Path) -> None:
+    done = run([client], variables(emulator_home, tmp_path / "a.aclnn", data="all", stacks=True))
+    assert done.stdout == "0 11 22 33 44\n" and done.stderr == ""
+    with Recording(tmp_path / "a.aclnn") as recording:
+        assert recording.ended is not None and recording.cut == ""
+        assert launches(recording) == ["aclnnAdd", "aclnnCat"]
+        assert recording.header.soc == "Ascend910B1" and recording.header.emulated
+        assert recording.header.program[0] == client
+        add, cat = recording.launches
+        assert add.statuses == (0, 0) and add.stream != 0 and add.left_out == ""
+        x, y, alpha, out = (value.content for value in add.values)
+        assert x.description.shape == (2, 2) and x.description.storage_shape == (4,)
+        np.testing.assert_array_equal(recording.array(x), [[1, 2], [3, 4]])
+        np.testing.assert_array_equal(recording.array(y), [[10, 20], [30, 40]])
+        np.testing.assert_array_equal(recording.array(out, "after"), [[11, 22], [33, 44]])
+        assert alpha.value == 1.0
+        assert any(frame.file == client and frame.line > 0 for frame in add.site)
+        members = cat.named["tensors"].content
+        np.testing.assert_array_equal(recording.array(members[1]), [[10, 20], [30, 40]])
+        after = recording.array(cat.named["out"].content, "after")
+        np.testing.assert_array_equal(after, [[1, 2, 10, 20], [3, 4, 30, 40]])
+        calls = [event for event in recording.events() if isinstance(event, Call)]
+        names = [call.name for call in calls]
+        assert names[:3] == ["aclInit", "aclrtSetDevice", "aclrtCreateStream"]
+        assert {"aclrtMalloc", "aclrtMemcpy", "aclrtSynchronizeStream", "aclrtFree", "aclFinalize"} <= set(names)
+        allocated = {call.arguments["devPtr"] for call in calls if call.name == "aclrtMalloc"}
+        assert x.address in allocated and calls[2].arguments["stream"] == add.stream
+        assert all(call.status == 0 and call.times[0] <= call.times[1] for call in calls)
+
+
+def test_without_data_and_stacks_nothing_is_copied(client: str, emulator_home: Path, tmp_path: Path) -> None:
+    run([client], variables(emulator_home, tmp_path / "a.aclnn"))
+    with Recording(tmp_path / "a.aclnn") as recording:
+        assert launches(recording) == ["aclnnAdd", "aclnnCat"]
+        for launch in recording.launches:
+            assert launch.site == ()
+            assert all(t.before is None and t.after is None for value in launch.values for t in value.tensors())
+        waits = [e for e in recording.events() if isinstance(e, Call) and e.name == "aclrtSynchronizeStream"]
+        assert len(waits) == 2  # the program's own
+
+
+@pytest.mark.parametrize(
+    ("data", "recorded"), [("first=1", [True, False]), ("Cat", [False, True]), ("aclnnAdd,Mm", [True, False])]
+)
+def test_data_of_some_launches(
+    client: str, emulator_home: Path, tmp_path: Path, data: str, recorded: list[bool]
+) -> None:
+    run([client], variables(emulator_home, tmp_path / "a.aclnn", data=data))
+    with Recording(tmp_path / "a.aclnn") as recording:
+        assert [launch.named["out"].content.after is not None for launch in recording.launches] == recorded
+
+
+def test_data_above_a_limit_are_left_out_and_named(client: str, emulator_home: Path, tmp_path: Path) -> None:
+    run([client], variables(emulator_home, tmp_path / "a.aclnn", data="all", tensor_limit=16))
+    with Recording(tmp_path / "a.aclnn") as recording:
+        add, cat = recording.launches
+        assert add.left_out == "" and "a tensor of 32 bytes, the limit is 16" in cat.left_out
+    run([client], variables(emulator_home, tmp_path / "b.aclnn", data="all", file_limit=1000))
+    with Recording(tmp_path / "b.aclnn") as recording:
+        assert "the file's limit is reached" in recording.launches[0].left_out
+
+
+def test_a_killed_program_leaves_its_launches(client: str, emulator_home: Path, tmp_path: Path) -> None:
+    run([client, "kill"], variables(emulator_home, tmp_path / "a.aclnn", data="all"), -signal.SIGKILL)
+    with Recording(tmp_path / "a.aclnn") as recording:
+        assert launches(recording) == ["aclnnAdd"] and recording.ended is None
+        out = recording.launches[0].named["out"].content
+        np.testing.assert_array_equal(recording.array(out, "after"), [[11, 22], [33, 44]])
+
+
+def test_a_refused_launch_is_recorded_and_the_client_still_gets_the_message(
+    client: str, emulator_home: Path, tmp_path: Path
+) -> None:
+    plain = run([client, "refused"], emulated_environment(emulator_home)).stdout
+    done = run([client, "refused"], variables(emulator_home, tmp_path / "a.aclnn"))
+    assert "161001" in plain
+    assert done.stdout.splitlines()[:3] == plain.splitlines()[:3]  # behind that come the process and the time
+    with Recording(tmp_path / "a.aclnn") as recording:
+        refused = recording.launches[1]
+        assert refused.operator.name == "aclnnAdd" and refused.statuses == (161001, None)
+        assert refused.named["self"].kind == "null" and plain.splitlines()[2] in refused.error
+        assert refused.site != ()
+
+
+def test_the_child_of_a_fork_does_not_disturb_the_file(client: str, emulator_home: Path, tmp_path: Path) -> None:
+    run([client, "fork"], variables(emulator_home, tmp_path / "a.aclnn"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.aclnn"]
+    with Recording(tmp_path / "a.aclnn") as recording:
+        assert launches(recording) == ["aclnnAdd", "aclnnCat"] and recording.ended is not None
+
+
+PYTHON = """
+import numpy as np
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+
+def work():
+    x = aclnn.asarray(np.arange(6, dtype=np.float16).reshape(2, 3))
+    return [ops.add(x[:, 1:], x[:, :2]) for _ in range(4)]
+
+assert aclnn.backend().emulated
+print([y.numpy().tolist() for y in work()][3])
+"""
+
+
+def test_this_package_is_recorded_with_its_lines(emulator_home: Path, tmp_path: Path) -> None:
+    """Calls that are made again keep their executors' handles: their addresses are recorded, too."""
+    (tmp_path / "program.py").write_text(PYTHON)
+    program = [sys.executable, str(tmp_path / "program.py")]
+    done = run(program, variables(emulator_home, tmp_path / "a.aclnn", data="all", stacks=True))
+    assert done.stdout == "[[1.0, 3.0], [7.0, 9.0]]\n"
+    with Recording(tmp_path / "a.aclnn") as recording:
+        assert launches(recording) == ["aclnnAdd"] * 4
+        addresses = set()
+        for launch in recording.launches:
+            x = launch.named["self"].content
+            assert x.description.strides == (3, 1) and x.description.offset == 1
+            np.testing.assert_array_equal(recording.array(x), [[1, 2], [4, 5]])
+            out = launch.named["out"].content
+            addresses.add(out.address)
+            np.testing.assert_array_equal(recording.array(out, "after"), [[1, 3], [7, 9]])
+            lines = [(frame.function, frame.line) for frame in launch.site if frame.file.endswith("program.py")]
+            assert lines[0][1] == 8 and ("<module>", 11) in lines
+        assert len(addresses) == 4
+
+
+RANKS = """
+import sys
+import numpy as np
+import ascend_aclnn as aclnn
+comm = aclnn.Communicator.from_env()
+with aclnn.Device(comm.rank):
+    x = aclnn.asarray(np.full(4, comm.rank + 1.0, np.float32))
+    comm.all_reduce(x)
+    print(x.numpy().tolist())
+comm.close()
+"""
+
+
+def test_each_rank_has_a_file(emulator_home: Path, tmp_path: Path) -> None:
+    environ = {**variables(emulator_home, tmp_path / "a.aclnn"), "WORLD_SIZE": "2", "ASCEND_ACLNN_PORT": "0"}
+    environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(20000 + os.getpid() % 20000))
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANKS],
+            env={**environ, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in ranks:
+        out, err = process.communicate(timeout=120)
+        assert out == "[3.0, 3.0, 3.0, 3.0]\n", err
+    for rank in range(2):
+        with Recording(tmp_path / f"a.rank{rank}.aclnn") as recording:
+            assert recording.header.rank == rank and recording.header.environment["WORLD_SIZE"] == "2"
+            found = [e for e in recording.events() if isinstance(e, Call) and e.name == "HcclAllReduce"]
+            assert [call.arguments["count"] for call in found] == [4]
+
+
+def test_secrets_are_not_in_the_header(client: str, emulator_home: Path, tmp_path: Path) -> None:
+    environ = variables(emulator_home, tmp_path / "a.aclnn")
+    environ.update(ASCEND_ACLNN_KEY="sesame", HCCL_API_TOKEN="sesame", HCCL_EXEC_TIMEOUT="17", UNRELATED="sesame")
+    run([client], environ)
+    assert b"sesame" not in (tmp_path / "a.aclnn").read_bytes()
+    with Recording(tmp_path / "a.aclnn") as recording:
+        assert recording.header.environment["HCCL_EXEC_TIMEOUT"] == "17"
+
+
+# ------------------------------------------------------------------------------------------------- the command
+
+
+def test_the_command_runs_a_program_and_refuses_a_file_that_is_there(
+    client: str, emulator_home: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "ascend_aclnn", "layer", "run", "--record", str(tmp_path / "a.aclnn")]
+    environ = {**os.environ, **emulated_environment(emulator_home)}
+    run([*command, "--", client], environ)
+    assert "is there already" in run([*command, "--", client], environ, 1).stderr
+    assert "no program given" in run(command, environ, 2).stderr
+    inner = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--", client]
+    command[-1] = str(tmp_path / "b.aclnn")
+    plain = {name: value for name, value in environ.items() if name not in ("LD_LIBRARY_PATH", "ASCEND_HOME_PATH")}
+    run([*command, "--", *inner], plain)
+    for name in "ab":
+        with Recording(tmp_path / f"{name}.aclnn") as recording:
+            assert launches(recording) == ["aclnnAdd", "aclnnCat"]
+
+
+@pytest.mark.parametrize("text", ["first=0", "first=x", "sample=2", "sample=0", "last=3", "a b"])
+def test_data_that_say_nothing_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="--data"):
+        layer_run.checked_data(text)
+
+
+# ------------------------------------------------------------------------------------------------- foreign exports
+
+STAND_INS = {
+    "libascendcl.so": 'extern "C" int aclInit(const char *) { return 0; }\nnamespace ge { int Version(long) { return 42; } }',
+    "libnnopbase.so": 'extern "C" { void *aclCreateTensor() { return 0; } bool CanUsePTACache(const char *) { return true; } }',
+    "libopapi.so": (
+        'extern "C" { int aclnnAddGetWorkspaceSize(void *, void *, void *, void *, unsigned long *, void **) { return 3; }\n'
+        "int aclnnAdd(void *, unsigned long, void *, void *) { return 4; } int aclnnFutureThing() { return 7; } }\n"
+        "namespace op { struct Shape { virtual int rank(); }; int Shape::rank() { return 5; } }"
+    ),
+}
+
+
+@pytest.fixture
+def stand_in(compiler: str, tmp_path: Path) -> Path:
+    """A CANN of three libraries that have C++ functions and an operator that nobody knows."""
+    lib64 = tmp_path / "cann" / "lib64"
+    lib64.mkdir(parents=True)
+    for name, text in STAND_INS.items():
+        command = [compiler, "-x", "c++", "-shared", "-fPIC", "-nostdlib", "-", f"-Wl,-soname,{name}"]
+        subprocess.run([*command, "-fno-rtti", "-o", str(lib64 / name)], input=text, text=True, check=True)
+    return lib64
+
+
+def test_what_the_layer_does_not_know_is_passed_through(stand_in: Path, compiler: str, tmp_path: Path) -> None:
+    layer = build_layer(stand_in) / "lib64"
+    program = """
+import ctypes, sys
+operators = ctypes.CDLL("libopapi.so")
+runtime = ctypes.CDLL("libascendcl.so")
+base = ctypes.CDLL("libnnopbase.so")
+print(runtime._ZN2ge7VersionEl(1), operators._ZN2op5Shape4rankEv(0), operators.aclnnFutureThing(), operators.aclnnAdd(0, 0, 0, 0))
+print(hasattr(operators, "aclnnMm"), hasattr(runtime, "aclrtMalloc"), hasattr(operators, "aclnnMmGetWorkspaceSize"))
+base.CanUsePTACache.restype = ctypes.c_bool
+print(base.CanUsePTACache(b"aclnnAdd"))
+"""
+    environ = {**os.environ, "LD_LIBRARY_PATH": f"{layer}:{stand_in}"}
+    done = run([sys.executable, "-c", program], environ)
+    assert done.stdout.splitlines() == ["42 5 7 4", "False False False", "False"], done.stderr
+    linked = tmp_path / "linked"
+    text = "namespace ge { int Version(long); }\nint main() { return ge::Version(1); }"
+    subprocess.run(
+        [compiler, "-x", "c++", "-", "-o", str(linked), f"-L{stand_in}", "-lascendcl"],
+        input=text,
+        text=True,
+        check=True,
+    )
+    run([str(linked)], environ, 42)
+
+
+def test_a_library_tells_its_functions(stand_in: Path) -> None:
+    assert {"aclInit", "_ZN2ge7VersionEl"} <= read_library(stand_in / "libascendcl.so").functions
+    assert read_library(stand_in / "libascendcl.so").filtee == ""
+    with pytest.raises(ValueError, match="is no shared library"):
+        read_library(SOURCE)
+
+
+def test_a_layer_is_not_put_in_front_of_a_layer(stand_in: Path) -> None:
+    layer = build_layer(stand_in)
+    assert build_layer(stand_in) == layer
+    with pytest.raises(ValueError, match="a layer itself"):
+        build_layer(layer / "lib64")
+
+
+def test_an_operator_whose_installed_header_differs_is_left_out(stand_in: Path) -> None:
+    header = stand_in.parent / "include" / "aclnnop" / "aclnn_add.h"
+    header.parent.mkdir(parents=True)
+    header.write_text(
+        "aclnnStatus aclnnAddGetWorkspaceSize(const aclTensor *self, double factor, uint64_t *workspaceSize, "
+        "aclOpExecutor **executor);\n"
+        "aclnnStatus aclnnAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);\n"
+    )
+    layer = build_layer(stand_in) / "lib64"
+    assert "aclnnAdd" not in read_library(layer / "libopapi.so").functions
+
+
+def test_the_emulated_device_is_recognised_behind_the_layer(emulator_home: Path, tmp_path: Path) -> None:
+    program = "import ascend_aclnn as a; b = a.backend(); print(b.name, b.emulated, b.library_path.parent.parent.name)"
+    done = run([sys.executable, "-c", program], variables(emulator_home, tmp_path / "a.aclnn"))
+    assert done.stdout.startswith("npu True") and done.stdout.strip().endswith("-layer")
