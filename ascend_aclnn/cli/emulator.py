@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
-from ascend_aclnn.emulator import releases
+from ascend_aclnn.emulator import faults, releases
 from ascend_aclnn.emulator.build import (
     PYTHON_PACKAGES,
     CompilerError,
@@ -62,6 +62,13 @@ def add_commands(subparsers: Any) -> None:
         "--alignment",
         choices=("allow", "warn", "refuse"),
         help="device addresses that are not 32-byte aligned (default: warn)",
+    )
+    command.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="SPEC",
+        help='something that goes wrong: "aclrtMalloc:after=10:status=207001", "aclnnAdd:fail"; may be repeated',
     )
     _add_build_options(command)
     command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
@@ -164,6 +171,7 @@ def _run(options: argparse.Namespace) -> int:
         "ASCEND_EMULATOR_STRICT": "1" if options.strict else None,
         "ASCEND_EMULATOR_ALIGNMENT": options.alignment,
         "ASCEND_EMULATOR_CANN": options.cann,
+        faults.VARIABLE: ";".join(map(str, faults.parse(";".join(options.fault)))) or None,
         **sanitizer_variables(options.sanitize),
     }
     variables = environment(_built(options), **{key: value for key, value in settings.items() if value is not None})

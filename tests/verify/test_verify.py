@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from ascend_aclnn import catalog
 from ascend_aclnn.backends.npu import library
 from ascend_aclnn.cli import verify as command
 from ascend_aclnn.cli.emulator import environment
-from ascend_aclnn.emulator.process.faults import KINDS, VARIABLE, Fault
+from ascend_aclnn.emulator.faults import DEVICE_KINDS, VARIABLE
 from ascend_aclnn.verify.batches import Batches, NoDevice, Outcome
 from ascend_aclnn.verify.cases import Case, build, cases, golden
 from ascend_aclnn.verify.checks import CHECKS
@@ -76,6 +75,7 @@ FOUND = {
     "wrong-element": ("aclnnRmsNorm", "elements are outside of the tolerance"),
     "wrong-rounding": ("aclnnSwish", "rounded wrongly"),
     "low-precision": ("aclnnMean", "MERE"),
+    "nan": ("aclnnSigmoid", "NaN"),
     "tail": ("aclnnSort", "elements differ"),
     "stale": ("aclnnArgMax", "elements differ"),
     "swallow": ("aclnnMul", "a null pointer for self gives success; it must be status 161001"),
@@ -236,22 +236,6 @@ def test_cases_have_other_values_types_and_sizes() -> None:
     assert set(found) < set(cases(operator, SOC, thorough=True))
 
 
-@pytest.mark.parametrize(
-    ("rule", "text"),
-    [
-        ("aclnnAdd", "does not say what goes wrong"),
-        ("aclnnAdd:wrong", "'wrong'"),
-        ("aclnnAdd:after=x:stale", "'after=x'"),
-        ("aclnnAd:stale", "aclnnAdd"),
-    ],
-)
-def test_a_fault_that_does_not_parse_is_refused(rule: str, text: str) -> None:
-    with pytest.raises(ValueError, match=VARIABLE) as caught:
-        Fault.parse(rule)
-    assert text in str(caught.value)
-
-
 def test_every_kind_of_fault_is_tried_here() -> None:
-    assert {*FOUND, "hang", "die"} == set(KINDS)
-    fault: Any = Fault.parse("aclnnAdd:after=3:tail")
-    assert fault == Fault("aclnnAdd", "tail", 3)
+    # What a kernel's failure and a slow kernel look like is no question of accuracy: tests/emulator/test_faults.py.
+    assert {*FOUND, "hang", "die", "fail", "slow"} == set(DEVICE_KINDS)

@@ -29,7 +29,7 @@
  *   EMULATOR_NOT_SUPPORTED      the emulator lacks this function
  *   EMULATOR_DEVICE_LOST        the device process has ended
  *   EMULATOR_FORKED             the process was forked after the libraries were in use
- *   EMULATOR_INJECTED           the failure that aclemuFailAt asked for
+ *   EMULATOR_INJECTED           a failure that aclemuFailAt or ASCEND_EMULATOR_FAULT asked for
  *   EMULATOR_LEAK               (standard error, at aclFinalize or at exit) what was never released
  */
 #ifndef ASCEND_ACLNN_ACLEMU_H
@@ -67,7 +67,7 @@ uint64_t aclemuTimedOutWaits(void);
  * nth 0 disarms. */
 void aclemuFailAt(const char *name, uint64_t nth, int32_t status);
 
-/* The function that aclemuFailAt made fail, or NULL as long as none has. */
+/* The last function that was made to fail, or NULL as long as none has been. */
 const char *aclemuFailedCall(void);
 
 /* Disarms fault injection and sets the counters to 0. */

@@ -1,41 +1,27 @@
-"""Faults that the emulated device makes on purpose, for tests of what is meant to find them.
+"""Faults of operators that the device process makes on purpose: the rules of ``emulator/faults.py`` that concern it.
 
-``ASCEND_EMULATOR_FAULT`` holds rules, separated by semicolons: a name, and what goes wrong with it, separated by colons.
-
-    aclnnAdd:wrong-element;aclnnMul:after=2:stale
-
-The name is that of an operator. What goes wrong is one of ``KINDS``; ``after=N`` lets the first N launches of the operator
-pass. Whatever is wrong is wrong in device memory, or in the status that the client gets.
+Whatever is wrong is wrong in device memory, in the status that the client gets, or in the time that a launch takes.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import struct
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import catalog
 from ascend_aclnn.core.errors import AclError
+from ascend_aclnn.emulator.faults import KERNEL_FAULT, VARIABLE, Fault, parse
 
 if TYPE_CHECKING:
     from ascend_aclnn.emulator.process.plans import Bound, Plan, PlannedTensor
 
-VARIABLE = "ASCEND_EMULATOR_FAULT"
-KINDS = {
-    "wrong-element": "one element of each output is wrong",
-    "wrong-rounding": "results are cut off instead of rounded: half of the elements are one step nearer to zero",
-    "low-precision": "results are as precise as if they had been summed in a type of half the width",
-    "tail": "the last element of each output is not written",
-    "stale": "nothing is computed, and outputs stay as they were; the status says success",
-    "swallow": "errors of both phases are answered with success",
-    "hang": "the launch never ends",
-    "die": "the device ends at the launch",
-}
 _DROPPED = {
     "float16": 6,
     "bfloat16": 4,
@@ -43,32 +29,6 @@ _DROPPED = {
     "float64": 36,
 }  # bits of the mantissa that "low-precision" loses
 Array = npt.NDArray[Any]
-
-
-class Fault(NamedTuple):
-    """A rule of the variable."""
-
-    name: str
-    kind: str
-    after: int = 0  # launches that pass before
-
-    @classmethod
-    def parse(cls, rule: str) -> Fault:
-        name, *items = rule.strip().split(":")
-        kind, after = "", 0
-        for item in items:
-            key, equals, value = item.partition("=")
-            if not equals and not kind and key in KINDS:
-                kind = key
-            elif key == "after" and value.isdigit():
-                after = int(value)
-            else:
-                raise ValueError(f"{VARIABLE}: {item!r} in {rule!r} is neither after=N nor one of {', '.join(KINDS)}")
-        if not kind:
-            raise ValueError(f"{VARIABLE}: {rule!r} does not say what goes wrong: one of {', '.join(KINDS)}")
-        if name not in catalog.names():
-            raise ValueError(f"{VARIABLE}: {catalog.unknown_name(name)}")
-        return cls(name, kind, after)
 
 
 class IdlePlan:
@@ -86,37 +46,52 @@ class IdlePlan:
 
 
 class Faults:
-    """The rules in force in the device process, by operator."""
+    """The rules in force in the device process."""
 
     def __init__(self, text: str) -> None:
-        rules = [Fault.parse(rule) for rule in text.split(";") if rule.strip()]
-        self._faults = {fault.name: fault for fault in rules}
-        self._launches = dict.fromkeys(self._faults, 0)
+        self._rules = [fault for fault in parse(text) if fault.of_device]
+        self._passed = [0] * len(self._rules)  # launches that a rule has seen
+
+    def _of(self, name: str) -> list[int]:
+        return [i for i, fault in enumerate(self._rules) if fnmatch.fnmatchcase(name, fault.name)]
 
     def idle(self, name: str) -> Any:
         """What to run instead of a plan that phase one refuses; None where the refusal is answered."""
-        fault = self._faults.get(name)
-        return IdlePlan(catalog.get(name)) if fault is not None and fault.kind == "swallow" else None
+        swallowed = any(self._rules[i].kind == "swallow" for i in self._of(name))
+        return IdlePlan(catalog.get(name)) if swallowed else None
 
     def around(self, plan: Plan, memory: Array, addresses: bytes, bound: Bound) -> Bound:
-        """A bound plan with its operator's fault, if it has one."""
-        fault = self._faults.get(plan.operator.name)
-        if fault is None or isinstance(plan, IdlePlan):
+        """A bound plan with its operator's faults, if it has any."""
+        if isinstance(plan, IdlePlan):
             return bound
-        views = list(_outputs(plan, memory, addresses))
+        for number in self._of(plan.operator.name):
+            bound = self._with(number, plan.operator.name, bound, list(_outputs(plan, memory, addresses)))
+        return bound
+
+    def _with(self, number: int, name: str, bound: Bound, views: list[Array]) -> Bound:
+        fault = self._rules[number]
 
         def run() -> Optional[bytes]:
-            self._launches[fault.name] += 1
-            return bound() if self._launches[fault.name] <= fault.after else _wrongly(fault.kind, bound, views)
+            self._passed[number] += 1
+            nth = self._passed[number] - fault.after
+            affected = nth > 0 and (fault.times is None or nth <= fault.times)
+            return _wrongly(fault, name, bound, views) if affected else bound()
 
         return run
 
 
-def _wrongly(kind: str, bound: Bound, views: list[Array]) -> Optional[bytes]:
+def _wrongly(fault: Fault, name: str, bound: Bound, views: list[Array]) -> Optional[bytes]:
+    kind = fault.kind
     if kind == "stale":
         return None
     if kind == "die":
         os._exit(1)
+    if kind == "fail":
+        status = fault.value or KERNEL_FAULT
+        raise AclError(status, name, f"EMULATOR_INJECTED: the kernel was made to fail with {status} by {VARIABLE}")
+    if kind == "slow":
+        time.sleep(fault.value / 1000)
+        return bound()
     while kind == "hang":
         time.sleep(1)
     if kind == "swallow":
@@ -145,6 +120,8 @@ def _spoil(kind: str, view: Array, before: Any) -> None:
         value = view[at]
         with np.errstate(all="ignore"):
             view[at] = ~value if view.dtype == bool else (value + value + 3 if np.isfinite(value) else 0)
+    elif kind == "nan" and view.dtype.kind not in "iub":
+        view[tuple(n // 2 for n in view.shape)] = np.nan
     elif kind == "wrong-rounding":
         chosen = np.random.default_rng(1).random(view.shape) < 0.5
         if bits is not None:

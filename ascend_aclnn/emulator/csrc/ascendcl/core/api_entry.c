@@ -1,5 +1,7 @@
-/* Counting calls, forked children, injected failures. */
+/* Counting calls, forked children. */
 #include "ascendcl/core/api_entry.h"
+
+#include "ascendcl/core/faults.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,30 +42,9 @@ bool emu_is_forked(void) { return forked; }
 
 void emu_set_forked(void) { forked = true; }
 
-/* ----------------------------------------------------------------------------------- call counting, fault injection */
+/* -------------------------------------------------------------------------------------------------------- call counting */
 
 static _Atomic uint64_t calls, fast_runs;
-static _Atomic bool armed;
-static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
-    char name[128];
-    uint64_t left;
-    int status;
-    char failed[128];
-} fault;
-
-static int inject(const char *routine) {
-    int status = 0;
-    pthread_mutex_lock(&fault_lock);
-    if (fault.left > 0 && (fault.name[0] == 0 || strcmp(fault.name, routine) == 0) && --fault.left == 0) {
-        status = fault.status;
-        snprintf(fault.failed, sizeof fault.failed, "%s", routine);
-        armed = false;
-    }
-    pthread_mutex_unlock(&fault_lock);
-    if (status != 0) emu_fail(status, "EMULATOR_INJECTED", "made to fail with %d by aclemuFailAt", status);
-    return status;
-}
 
 int emu_enter(const char *routine) {
     emu_set_routine(routine);
@@ -71,14 +52,12 @@ int emu_enter(const char *routine) {
     if (__builtin_expect(forked, 0))
         return emu_fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "EMULATOR_FORKED",
                         "this process was forked after its parent had used a device; start it with spawn instead");
-    if (__builtin_expect(armed, 0)) return inject(routine);
-    return 0;
+    return __builtin_expect(emu_faults_armed, 0) ? emu_inject_fault(routine) : 0;
 }
 
 int emu_leave(int entered, int status) {
     if (entered == 0) return status;
-    if (status == 0 && !emu_has_message())
-        emu_fail(entered, "EMULATOR_INJECTED", "made to fail with %d by aclemuFailAt", entered);
+    if (status == 0 && !emu_has_message()) emu_fail_on_purpose(entered);
     return entered;
 }
 
@@ -87,18 +66,6 @@ API uint64_t aclemuCallCount(void) { return calls; }
 void emu_count_fast_run(void) { fast_runs++; }
 
 API uint64_t aclemuFastRuns(void) { return fast_runs; }
-
-API void aclemuFailAt(const char *name, uint64_t nth, int32_t status) {
-    pthread_mutex_lock(&fault_lock);
-    memset(&fault, 0, sizeof fault);
-    if (name != NULL) snprintf(fault.name, sizeof fault.name, "%s", name);
-    fault.left = nth;
-    fault.status = status;
-    armed = nth > 0;
-    pthread_mutex_unlock(&fault_lock);
-}
-
-API const char *aclemuFailedCall(void) { return fault.failed[0] != 0 ? fault.failed : NULL; }
 
 API void aclemuReset(void) {
     aclemuFailAt(NULL, 0, 0);
@@ -128,6 +95,6 @@ int emu_not_emulated(const char *routine, int refusal) {
 }
 
 __attribute__((constructor)) static void at_start(void) {
-    emu_at_fork(FORK_FAULTS, &fault_lock, NULL);
+    emu_at_fork(FORK_FAULTS, &emu_fault_lock, NULL);
     pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
