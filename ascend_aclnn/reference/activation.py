@@ -649,7 +649,7 @@ def _fast_gelu_v2(x: Array) -> Array:
 
 
 _EXPERIMENTAL: tuple[tuple[str, Callable[..., Any]], ...] = (
-    ("CeluV3", lambda x, alpha: np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0)),
+    ("CeluV2 CeluV3", lambda x, alpha: np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0)),
     (
         "EluV2",
         lambda x, alpha, scale, input_scale: (
@@ -671,6 +671,10 @@ _EXPERIMENTAL: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("LeakyReluGradV2", lambda grad, x, slope: np.where(x > 0, grad, slope * grad)),
     ("ReluGradV4", lambda grad, mask, threshold: np.where(mask != 0, grad, 0)),
     ("SoftsignBackward", lambda grad, x: grad / np.square(1 + np.abs(x))),
+    ("EluGrad", lambda grad, y: (np.minimum(y, 0) + 1) * grad),
+    ("HardShrinkGrad", lambda grad, x, lambd: np.where(np.abs(x) > lambd, grad, 0)),
+    ("HardtanhGrad", lambda y, grad, low, high: np.where((y >= low) & (y <= high), grad, 0)),
+    ("Relu6", lambda x: np.minimum(np.maximum(x, 0), 6)),
     ("TanhGrad", lambda y, grad: grad * (1 - y * y)),
 )
 for _names, _function in _EXPERIMENTAL:
@@ -682,6 +686,13 @@ def log_softmax_v2(x: Array, dim: int) -> Any:
     axis = dim if x.ndim else None
     shifted = x - np.max(x, axis, keepdims=True, initial=-np.inf)
     return shifted - np.log(sum_over(np.exp(shifted), None if axis is None else (axis,), True))
+
+
+@reference("aclnnSoftmaxV2")
+def softmax_v2(x: Array, dim: int) -> Any:
+    """The largest element that is subtracted is at least 0, as in the kernel."""
+    powers = np.exp(x - np.max(x, dim, keepdims=True, initial=0))
+    return powers / sum_over(powers, (dim,), True)
 
 
 @reference("aclnnReluGradV3")

@@ -517,3 +517,26 @@ def rasterizer(
         nearest[box][nearer], faces[box][nearer] = depth[nearer], number
         barycentric[box][nearer] = np.moveaxis(corrected, 0, -1)[nearer]
     return faces, barycentric
+
+
+@reference("aclnnBlendFaceBgPartTwo")
+def blend_face(face: Array, mask: Array, largest: Array, background: Array, epsilon: float) -> Any:
+    """The mean of what was laid over each place, where the largest mask is 1; the background where it is 0."""
+    return face / (mask + np.float32(epsilon)) * largest + background * (1 - largest)
+
+
+@reference("aclnnNMSWithMask")
+def nms_with_mask(boxes: Array, scores: Array, overlap: float, least: float) -> Any:
+    """1 for boxes that no better box overlaps by so much; scores fall, so all that follow a low one are left out."""
+    x1, y1, x2, y2 = boxes.reshape(-1, 4).T
+    area, kept = (x2 - x1) * (y2 - y1), scores.reshape(-1) >= np.float32(least)
+    kept = np.logical_and.accumulate(kept)
+    for number in np.flatnonzero(kept):
+        if kept[number]:
+            width = np.minimum(x2, x2[number]) - np.maximum(x1, x1[number])
+            height = np.minimum(y2, y2[number]) - np.maximum(y1, y1[number])
+            common = np.maximum(width, 0) * np.maximum(height, 0)
+            with np.errstate(all="ignore"):
+                close = common / (area + area[number] - common) >= np.float32(overlap)
+            kept[number + 1 :] &= ~close[number + 1 :]
+    return kept.reshape(scores.shape).astype(np.uint8)

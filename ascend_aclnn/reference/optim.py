@@ -460,3 +460,73 @@ def apply_ftrl(
 @reference("aclnnApplyGradientDescent")
 def apply_gradient_descent(var: Array, alpha: Array, delta: Array) -> Array:
     return var - _number(alpha) * delta
+
+
+@reference("aclnnApplyCenteredRMSProp")
+def apply_centered_rms_prop(
+    var: Array, mg: Array, ms: Array, mom: Array, lr: Array, rho: Array, momentum: Array, epsilon: Array, grad: Array
+) -> tuple[Array, Array, Array, Array]:
+    """RMSProp that divides by the gradients' deviation instead of their size."""
+    mg = _number(rho) * mg + (1 - _number(rho)) * grad
+    ms = _number(rho) * ms + (1 - _number(rho)) * grad * grad
+    mom = _number(momentum) * mom + _number(lr) * grad / np.sqrt(ms - mg * mg + _number(epsilon))
+    return var - mom, mg, ms, mom
+
+
+@reference("aclnnApplyProximalAdagrad")
+def apply_proximal_adagrad(
+    var: Array, accum: Array, lr: Array, l1: Array, l2: Array, grad: Array
+) -> tuple[Array, Array]:
+    """A step of Adagrad, then the variable is moved towards 0 by l1 and divided for l2."""
+    accum = accum + grad * grad
+    rate = _number(lr) / np.sqrt(accum)
+    moved = var - rate * grad
+    return np.sign(moved) * np.maximum(np.abs(moved) - rate * _number(l1), 0) / (1 + rate * _number(l2)), accum
+
+
+@reference("aclnnAdamApplyOne")
+def adam_apply_one(
+    grad: Array, v: Array, m: Array, var: Array, lr: Array, b1: Array, c1: Array, b2: Array, c2: Array, epsilon: Array
+) -> tuple[Array, Array, Array]:
+    """The average of squared gradients, that of gradients, and the variable; all factors are tensors."""
+    return _one_step_of_adam(grad, v, m, var, lr, (b1, c1, b2, c2), epsilon, np.zeros_like(var))
+
+
+@reference("aclnnAdamApplyOneWithDecay", "aclnnAdamApplyOneWithDecayAssign")
+def adam_apply_one_with_decay(
+    grad: Array,
+    v: Array,
+    m: Array,
+    var: Array,
+    lr: Array,
+    b1: Array,
+    c1: Array,
+    b2: Array,
+    c2: Array,
+    decay: Array,
+    epsilon: Array,
+) -> tuple[Array, Array, Array]:
+    return _one_step_of_adam(grad, v, m, var, lr, (b1, c1, b2, c2), epsilon, var * decay)
+
+
+def _one_step_of_adam(
+    grad: Array,
+    v: Array,
+    m: Array,
+    var: Array,
+    lr: Array,
+    factors: tuple[Array, Array, Array, Array],
+    epsilon: Array,
+    decayed: Array,
+) -> tuple[Array, Array, Array]:
+    b1, c1, b2, c2 = factors
+    v, m = grad * grad * c2 + v * b2, m * b1 + grad * c1
+    return v, m, var - (m / (np.sqrt(v) + epsilon) + decayed) * lr
+
+
+@reference("aclnnApplyAdagradD")
+def apply_adagrad_d(
+    var: Array, accum: Array, lr: Array, grad: Array, update_slots: bool, use_locking: bool
+) -> tuple[Array, Array]:
+    accum = accum + grad * grad if update_slots else accum
+    return var - _number(lr) * grad / np.sqrt(accum), accum

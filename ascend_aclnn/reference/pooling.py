@@ -188,6 +188,9 @@ def _max_pool_with_indices(axes: int, *arguments: Any, out: tuple[Array, Array])
     _of_planes(lambda x: _maxima(x, windows), axes, x, (result, indices))
 
 
+reference("aclnnMaxPoolWithArgmaxV3", raw=True)(functools.partial(_max_pool_with_indices, 2))
+
+
 def _max_pool_backward(axes: int, *arguments: Any, out: tuple[Array]) -> None:
     grad, x, indices = arguments[:3]
     round_into(out[0], _scattered("indices", widen(grad), indices, x.shape, axes))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-# The context of the five operators below is a structure of addresses and handles (mc2_moe_context.h, engram_fetch_utils.h)
+# The context of the operators below is a structure of addresses and handles (mc2_moe_context.h, engram_fetch_utils.h)
 # that a program fills itself. None of them has an argument that names a communicator, so a reference cannot know the ranks.
 _CONTEXT = (
     "it has no group argument: its context holds only the addresses of all ranks' buffers, which programs get from "
     "HcclGetHcclBuffer and HcclChannelGetHcclBuffer, and neither the NumPy backend nor the emulated HCCL has such "
-    "addresses; MoeEpDispatch, which begins the exchange, has neither a document nor a header that is public"
+    "addresses"
 )
 _CHANNELS = (
     "it has no group argument, and the table is none either: its context holds only the addresses of all ranks' tables, in "
     "memory that programs register with HCCL, and the channels to them from HcclChannelAcquire, and neither the NumPy "
     "backend nor the emulated HCCL has these"
 )
+_OBFUSCATION = "the masks that it adds come from keys that only the trusted environment of the device has"
 _PACKING = "how the compressed weight is packed is described nowhere"
 _CHECK = "its kernel is not public, and its document says neither what result holds nor how the statistics are updated"
 
@@ -25,8 +26,20 @@ REASONS = {  # by C name
     "aclnnHansEncode": "the stream that it writes is described nowhere",
     "aclnnMatmulCompress": _PACKING,
     "aclnnMatmulCompressDequant": _PACKING,
+    "aclnnMatmulAbftVerify": (
+        "its threshold comes from a variance that the kernel estimates tile by tile, in a way that its document names (V-ABFT) "
+        "and does not state"
+    ),
+    "aclnnMegaMoe": _CONTEXT,
+    "aclnnMoeDistributeCombineV5": _CONTEXT,
+    "aclnnMoeDistributeDispatchV5": _CONTEXT,
     "aclnnMoeEpCombine": _CONTEXT,
+    "aclnnMoeEpDispatch": _CONTEXT,
     "aclnnMoeEpDispatchEpilogue": _CONTEXT,
+    "aclnnObfuscationCalculate": _OBFUSCATION,
+    "aclnnObfuscationCalculateV2": _OBFUSCATION,
+    "aclnnObfuscationSetup": _OBFUSCATION,
+    "aclnnObfuscationSetupV2": _OBFUSCATION,
     "aclnnQuantConvolutionWeightNz": "the host does not store tensors in FRACTAL_Z_3D",
     "aclnnSilentCheck": _CHECK,
     "aclnnSilentCheckV2": _CHECK,

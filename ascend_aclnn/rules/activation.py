@@ -514,16 +514,22 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- experimental
 
+elementwise("CeluV2", "A2", FLOATS_WITHOUT_BF16, "x", "out", require("alpha != 0"))
 elementwise("CeluV3", "A2 950", FLOATS, "self", "out", require("alpha != 0"))
+elementwise("EluGrad", "A2", FLOATS, "grads activations", "out")
 elementwise("EluV2", "A2", FLOATS, "self", "out")
 elementwise("FastGeluV2", "950", FLOATS, "x", "out")
 elementwise("FusedBiasLeakyRelu", "950", FLOATS_WITHOUT_BF16, "x bias", "out")
 elementwise("HardShrink ThresholdV2", "950", FLOATS, "self", "out")
+elementwise("HardShrinkGrad", "A2", FLOATS, "gradOutput self", "out")
 elementwise("HardSigmoidGradV2", "A2", FLOATS, "gradOutput self", "out")
+elementwise("HardtanhGrad", "A2", FLOATS, "result grad", "out", require("minVal <= maxVal"))
 elementwise("HardSwishV2", "A2", FLOATS, "x", "out")
 elementwise("LeakyReluGradV2", "A2", FLOATS_WITHOUT_BF16, "dy x", "out")
 elementwise("LeakyreluV2 LogsigmoidV2 SoftPlusV2", "A2", FLOATS_WITHOUT_BF16, "x", "out")
 elementwise("LogSoftmaxV2", "A2", FLOATS, "self", "out", valid_axis("dim", "self"))
+elementwise("Relu6", "950", f"{FLOATS} INT32", "x", "out")
+elementwise("SoftmaxV2", "A2", FLOATS_WITHOUT_BF16, "x", "out", require("0 <= dim < len(x)"))
 elementwise("SiluMul", "A2 A3", FLOATS, "x y", "out")
 elementwise("Softsign", "A2 A3 950", FLOATS, "self", "out")
 elementwise("SoftsignBackward", "950 A2", FLOATS, "gradients features", "out")

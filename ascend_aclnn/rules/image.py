@@ -472,3 +472,21 @@ rule(
         in_range("useDepthPrior", 0, 0),
     ),
 )
+
+rule(
+    "aclnnBlendFaceBgPartTwo",
+    only_products("A2 950"),
+    dtypes("FLOAT", "accFace", "accMask", "maxMask", "out"),
+    dtypes("FLOAT UINT8", "bgImg"),
+    same_shape("accFace", "accMask", "maxMask", "bgImg"),
+    max_rank(8, "accFace"),
+    output_shape(out="accFace"),
+)
+rule(
+    "aclnnNMSWithMask",
+    only_products("A2"),
+    dtypes("FLOAT", "x1", "x2"),
+    dtypes("UINT8", "out"),
+    require("x1.size == 4 * x2.size"),
+    output_shape(out="x2"),
+)

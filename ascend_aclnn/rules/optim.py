@@ -192,3 +192,35 @@ rule(
     _one_number("alpha"),
     rank(1, 8, "var"),
 )
+
+_step(
+    "aclnnApplyCenteredRMSProp",
+    "950",
+    FLOATS_WITHOUT_BF16,
+    "var mg ms mom grad",
+    "varOutOut mgOutOut msOutOut momOutOut",
+    same_dtype("var", "lr", "rho", "momentum", "epsilon"),
+    _one_number("lr", "rho", "momentum", "epsilon"),
+)
+_step(
+    "aclnnApplyProximalAdagrad",
+    "950",
+    "FLOAT",
+    "var accum grad",
+    "varOutOut accumOutOut",
+    dtypes("FLOAT", "lr", "l1", "l2"),
+    _one_number("lr", "l1", "l2"),
+)
+_ADAM = "input0 input1 input2 input3 input4 mul0X mul1X mul2X mul3X"
+_step("aclnnAdamApplyOne", "A2", FLOATS, f"{_ADAM} add2Y", "output0Out output1Out output2Out")
+for _name in ("aclnnAdamApplyOneWithDecay", "aclnnAdamApplyOneWithDecayAssign"):
+    _step(_name, "A2", FLOATS, f"{_ADAM} mul4X add2Y", "output0Out output1Out output2Out")
+rule(
+    "aclnnApplyAdagradD",
+    only_products("A2"),
+    dtypes(FLOATS, "varRef"),
+    same_dtype("varRef", "accumRef", "grad", "lr"),
+    same_shape("varRef", "accumRef", "grad"),
+    _one_number("lr"),
+    max_rank(8, "varRef"),
+)

@@ -421,3 +421,23 @@ rule(
     same_shape("gradOutput", "indices"),
     output_shape(gradInput="self"),
 )
+
+rule(
+    "aclnnMaxPoolWithArgmaxV3",
+    only_products("A2"),
+    dtypes(FLOATS, "x"),
+    same_dtype("x", "yOut"),
+    dtypes("INT64", "argmaxOut"),
+    rank(4, "x"),
+    *(require(f"1 <= len({name}) <= 2") for name in ("kernelSize", "strides", "pads", "dilations")),
+    positive("kernelSize", "strides", "dilations"),
+    not_negative("pads"),
+    define(
+        spans="tuple(dilations[-a % len(dilations)] * (kernelSize[-a % len(kernelSize)] - 1) + 1 for a in (2, 1))",
+        over="tuple(x[-a] + 2 * pads[-a % len(pads)] - span for a, span in zip((2, 1), spans))",
+        steps="tuple(strides[-a % len(strides)] for a in (2, 1))",
+        windows="tuple((ceil_div(n, s) if ceilMode else n // s) + 1 for n, s in zip(over, steps))",
+    ),
+    require("all(n >= 0 for n in over)", argument="kernelSize"),
+    output_shape(yOut="(*x[:2], *windows)", argmaxOut="(*x[:2], *windows)"),
+)

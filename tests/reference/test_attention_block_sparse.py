@@ -203,3 +203,60 @@ def test_floyd_attention_and_its_gradients(masked: bool) -> None:
     wanted.backward(torch.tensor(wide(grad)))
     for found, tensor in zip(actual, (q, k1, v1, k2, v2)):
         close(found, tensor.grad.numpy(), 2.0**-6)
+
+
+def test_chosen_pages_of_a_cache() -> None:
+    """Causal, from the ends of the sequences; a list of pages for each query and head of keys."""
+    heads, of_keys, page = 4, 2, 128
+    lengths, keys = [3, 2], [300, 150]
+    q = numbers(RNG, sum(lengths), heads, 128)
+    cache = [numbers(RNG, 7, page, of_keys, 128) for _ in range(2)]
+    tables = np.array([[6, 1, 3], [0, 5, 2]], np.int32)
+    lists = np.full((of_keys, sum(lengths), 3), -1, np.int32)
+    counts = RNG.integers(1, 3, (of_keys, sum(lengths))).astype(np.int32)
+    for head in range(of_keys):
+        for token in range(sum(lengths)):
+            there = 3 if token < 3 else 2
+            lists[head, token, : counts[head, token]] = RNG.permutation(there)[: counts[head, token]]
+    ends, key_ends = np.array([0, 3, 5]), np.array([0, 384, 640])
+    used = np.array(keys, np.int32)
+    plan = ops.generic_block_sparse_attention_metadata(
+        lists,
+        counts,
+        ends,
+        key_ends,
+        None,
+        used,
+        3,
+        384,
+        heads,
+        of_keys,
+        128,
+        [1, 128],
+        1,
+        "TND",
+        "PA_BBND",
+        1,
+        0,
+        0,
+        -1,
+        -1,
+    )
+    out = ops.generic_block_sparse_attention(
+        q, *cache, lists, counts, plan, None, None, None, None, None, ends, key_ends, None, used, tables,
+        [1, 128], 1, "TND", "PA_BBND", 0.0, 1, 0, 0.0, 0, -1, -1, 0,
+    )[0]  # fmt: skip
+    for b in range(2):
+        whole = [x[tables[b]].reshape(-1, of_keys, 128) for x in cache]
+        for i in range(lengths[b]):
+            token = int(ends[b]) + i
+            for head in range(heads):
+                chosen = lists[head // 2, token, : counts[head // 2, token]]
+                tokens = [t for block in chosen for t in range(block * page, (block + 1) * page)]
+                tokens = [t for t in tokens if t <= keys[b] - lengths[b] + i]
+                expected = (
+                    attend(q[token, head], *(x[tokens, head // 2] for x in whole), 128**-0.5)[0]
+                    if tokens
+                    else np.zeros(128)
+                )
+                close(out[token, head], expected)

@@ -281,3 +281,64 @@ def test_states_that_are_not_there() -> None:
     q, v, beta = unit(1, 1, 16), numbers(RNG, 1, 1, 8), np.ones((1, 1), BF16)
     with pytest.raises(AclError, match=r"ssm_state_indices element \[0\] is 4; allowed: 0 to 1"):
         ops.recurrent_gated_delta_rule(q, q, v, beta, np.zeros((2, 1, 8, 16), F32), i32(1), i32(4), scale_value=1.0)
+
+
+@pytest.mark.parametrize("layout", ["BSND", "TND"])
+@pytest.mark.parametrize("kernel", [False, True])
+def test_recurrent_kda(layout: str, kernel: bool) -> None:
+    """The document's formula; ``kernel``: gates, beta and lengths of vectors are worked out by the operator."""
+    tokens, nk, nv, dk, dv = 3, 1, 2, 128, 128
+    lead = (2, tokens) if layout == "BSND" else (2 * tokens,)
+    q, k, v = (numbers(RNG, *lead, n, d) for n, d in ((nk, dk), (nk, dk), (nv, dv)))
+    gate = (-RNG.random((*lead, nv, dk))).astype(F32)
+    beta = RNG.random((*lead, nv)).astype(F32)
+    states = RNG.normal(size=(2, nv, dk, dv)).astype(F32)
+    a_log, bias = RNG.normal(size=nv).astype(F32), RNG.normal(size=(nv, dk)).astype(F32)
+    ends = None if layout == "BSND" else i32(0, tokens, 2 * tokens)
+    changed = states.copy()
+    out, final = ops.recurrent_kda(
+        q, k, v, gate, beta, changed, ends, None, a_log if kernel else None, bias if kernel else None, None,
+        layout, 0.5, True, True, kernel, kernel, kernel, kernel, kernel, -2.0, False,
+    )[1:]  # fmt: skip
+    np.testing.assert_array_equal(changed, final)
+    flat = [wide(x).reshape(2, tokens, *x.shape[len(lead) :]) for x in (q, k, v, gate, beta)]
+    for b in range(2):
+        for head in range(nv):
+            state = wide(states[b, head]).T
+            for t in range(tokens):
+                query, key, value, g, b_t = (
+                    flat[0][b, t, 0],
+                    flat[1][b, t, 0],
+                    flat[2][b, t, head],
+                    *(x[b, t, head] for x in flat[3:]),
+                )
+                if kernel:
+                    query, key = (x / np.linalg.norm(x) for x in (query, key))
+                    g = -2 / (1 + np.exp(-np.exp(a_log[head]) * (g + bias[head])))
+                    b_t = 2 / (1 + np.exp(-b_t))
+                state, wanted = rule_step(state, query * 0.5, key, value, b_t, np.exp(g))
+                close(out.reshape(2, tokens, nv, dv)[b, t, head], wanted)
+            np.testing.assert_allclose(final[b, head], state.T, rtol=1e-3, atol=1e-3)
+
+
+def test_states_of_recurrent_kda_by_index() -> None:
+    """A sequence goes on with the state of its last accepted token; every token's state is stored."""
+    q, k, v = numbers(RNG, 3, 1, 128), numbers(RNG, 3, 1, 128), numbers(RNG, 3, 1, 128)
+    gate, beta = np.zeros((3, 1, 128), F32), np.ones((3, 1), F32)
+    pool = RNG.normal(size=(5, 1, 128, 128)).astype(F32)
+    options = (None, None, "TND", 1.0, True, False, False, False, False, False, False, -1.0, True)
+    places = i32(4, 2, 0)
+    _, out, final = ops.recurrent_kda(
+        q, k, v, gate, beta, pool.copy(), i32(0, 3), places, *options[:2], i32(2), *options[2:]
+    )
+    state = wide(pool[2, 0])
+    for t, place in enumerate(places):
+        state, wanted = rule_step(state, wide(q[t, 0]), wide(k[t, 0]), wide(v[t, 0]), 1.0, 1.0)
+        close(out[t, 0], wanted)
+        np.testing.assert_allclose(final[place, 0], state, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(final[[1, 3]], pool[[1, 3]])
+    with pytest.raises(AclError, match="a_log"):
+        ops.recurrent_kda(q, k, v, gate, beta, pool, i32(0, 3), places, None, None, None, "TND", 1.0, *[True] * 3, True,
+                          *[False] * 3, -1.0, True)  # fmt: skip
+    with pytest.raises(AclError, match="cu_seqlens"):
+        ops.recurrent_kda(q, k, v, gate, beta, pool, i32(1, 3), places, *options[:2], None, *options[2:])

@@ -306,3 +306,10 @@ def test_gradients_take_the_output_of_all_keys() -> None:
         keys, values = (wide(x[tokens, head // 2]) for x in (k, v))
         p, dy = attend(q[row, head], keys, values, 0.05)[1], wide(grad[row, head])
         close(dq[row, head], (p * (values @ dy - dy @ wide(out[row, head])) * 0.05) @ keys, 2.0**-7)
+
+
+def test_compress_attention_by_its_other_name() -> None:
+    q, k, v = numbers(RNG, 4, 2, 16), numbers(RNG, 4, 1, 16), numbers(RNG, 4, 1, 16)
+    arguments = (q, k, v, np.zeros((4, 4), bool), None, [4], [4], [2], 1.0, 2, "TND", 1, 16, 16, 32, 1)
+    for one, other in zip(ops.nsa_compress_attention_var_len_score(*arguments), ops.nsa_compress_attention(*arguments)):
+        np.testing.assert_array_equal(one, other)

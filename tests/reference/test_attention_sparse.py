@@ -361,3 +361,43 @@ def test_a_block_that_is_not_there() -> None:
     indices = np.array([[[[3, 9]]]], np.int32)
     with pytest.raises(AclError, match=r"sparse_indices element \[1\] is 9; allowed: 0 to 7"):
         ops.sparse_flash_attention(q, k, k, indices, scale_value=1.0)
+
+
+def test_the_gradient_of_sinks() -> None:
+    """The derivative of sum(out * grad), by differences; a sink is a key whose value is 0."""
+    heads, rows, tokens, scale = 2, 3, 5, 0.05
+    q, k = numbers(RNG, rows, heads, 512), numbers(RNG, tokens, 1, 512)
+    qr, kr = numbers(RNG, rows, heads, 64), numbers(RNG, tokens, 1, 64)
+    sinks, grad = RNG.normal(size=heads).astype(F32), numbers(RNG, rows, heads, 512)
+    indices = np.tile(np.arange(tokens, dtype=np.int32), (rows, 1, 1))
+    indices = np.concatenate([indices, np.full((rows, 1, 1024 - tokens), -1, np.int32)], -1)
+    scores = np.einsum(
+        "rhd,td->rht", np.concatenate([wide(q), wide(qr)], -1), np.concatenate([wide(k), wide(kr)], -1)[:, 0]
+    )
+    scores = scores * scale
+    seen = np.arange(tokens) <= np.arange(rows)[:, None, None] + tokens - rows
+
+    def loss(sinks: Any) -> Any:
+        powers = np.where(seen, np.exp(scores), 0)
+        p = powers / (powers.sum(-1) + np.exp(sinks))[..., None]
+        return (np.einsum("rht,td->rhd", p, wide(k)[:, 0]) * wide(grad)).sum()
+
+    with_sink = np.concatenate([np.where(seen, scores, -np.inf), np.broadcast_to(sinks[:, None], (rows, heads, 1))], -1)
+    row_max = with_sink.max(-1).astype(F32)[None]
+    row_sum = np.exp(with_sink - with_sink.max(-1, keepdims=True)).sum(-1).astype(F32)[None]
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        made = ops.sparse_flash_attention_grad_v2(
+            q, k, k, indices, grad, grad, row_max, row_sum, sinks, i32(rows), i32(tokens), qr, kr, scale, 1, "TND", 3,
+            FAR, FAR, True,
+        )  # fmt: skip
+        plain = ops.sparse_flash_attention_grad(
+            q, k, k, indices, grad, grad, row_max, row_sum, i32(rows), i32(tokens), qr, kr, scale, 1, "TND", 3,
+            FAR, FAR, True,
+        )  # fmt: skip
+    for head in range(heads):
+        step = np.zeros(heads)
+        step[head] = 1e-4
+        wanted = (loss(sinks + step) - loss(sinks - step)) / 2e-4
+        assert made.d_sinks[head] == pytest.approx(wanted, rel=2e-2, abs=1e-3)
+    for one, other in zip(made, plain):
+        np.testing.assert_array_equal(one, other)

@@ -60,6 +60,7 @@ UNARY: dict[str, tuple[str, Any, tuple[Any, ...], tuple[float, float]]] = {
     "TanV2": ("A2", torch.tan, (), (-1.5, 1.5)),
     "TanV3": ("A2", torch.tan, (), (-1.5, 1.5)),
     "TruncV2": ("A2", torch.trunc, (), (-9, 9)),
+    "CeluV2": ("A2", F.celu, (1.5,), (-9, 9)),
     "CeluV3": ("A2", F.celu, (1.5,), (-9, 9)),
     "FastGeluV2": (
         "950",
@@ -76,9 +77,11 @@ UNARY: dict[str, tuple[str, Any, tuple[Any, ...], tuple[float, float]]] = {
     "HardShrink": ("950", F.hardshrink, (0.5,), (-2, 2)),
     "HardSwishV2": ("A2", F.hardswish, (), (-5, 5)),
     "HardsigmoidV2": ("A2", F.hardsigmoid, (), (-5, 5)),
+    "Inv": ("950", torch.reciprocal, (), (0.1, 9)),
     "LeakyreluV2": ("A2", F.leaky_relu, (0.25,), (-5, 5)),
     "LogSoftmaxV2": ("A2", lambda x, dim: torch.log_softmax(x, dim), (-1,), (-5, 5)),
     "LogsigmoidV2": ("A2", F.logsigmoid, (), (-9, 9)),
+    "Relu6": ("950", F.relu6, (), (-9, 9)),
     "SoftPlusV2": ("A2", F.softplus, (), (-9, 9)),
     "Softsign": ("A2", F.softsign, (), (-9, 9)),
     "ThresholdV2": ("950", F.threshold, (0.5, 2.0), (-2, 2)),
@@ -121,21 +124,28 @@ BINARY: dict[str, tuple[str, Any, tuple[Any, ...]]] = {
     "AsinGrad": ("A2", lambda x, grad: slope_of(torch.asin)(grad, x), ()),
     "AsinhGrad": ("950", lambda y, grad: grad / torch.cosh(y), ()),
     "AtanGrad": ("A2", lambda x, grad: slope_of(torch.atan)(grad, x), ()),
+    "AddV2": ("A2", torch.add, ()),
     "AssignSub": ("A2", torch.sub, ()),
     "AxpyV3": ("A2", lambda x, y, a: a * x + y, (1.5,)),
     "BinaryCrossEntropyV2": ("A2", lambda x, y: -(y * torch.log(x) + (1 - y) * torch.log(1 - x)), ()),
     "DivV2": ("A2", torch.div, ()),
+    "EluGrad": ("A2", lambda grad, y: grad * (torch.clamp(y, max=0) + 1), ()),
     "FloorDiv": ("A2", lambda x, y: torch.floor(x / y), ()),
+    "HardShrinkGrad": ("A2", slope_of(F.hardshrink), (0.5,)),
     "HardSigmoidGradV2": ("A2", slope_of(F.hardsigmoid), ()),
+    "HardtanhGrad": ("A2", lambda y, grad, low, high: slope_of(F.hardtanh)(grad, y, low, high), (0.2, 0.7)),
     "HingeLoss": ("A2", lambda x, t: torch.clamp(1 - t * x, min=0), ()),
     "HuberLoss": ("A2", lambda x, t, delta: F.huber_loss(x, t, reduction="none", delta=delta), (0.3,)),
     "HuberLossGrad": ("A2", lambda x, t, d: torch.clamp(x - t, -d, d), (0.3,)),
+    "InvGrad": ("950", lambda y, grad: slope_of(torch.reciprocal)(grad, 1 / y), ()),
     "LeakyReluGradV2": ("A2", slope_of(lambda x, s: F.leaky_relu(x, s)), (0.25,)),
     "MaximumV2": ("A2", torch.maximum, ()),
     "MulNoNan": ("950", torch.mul, ()),
     "MulV2": ("A2", torch.mul, ()),
+    "Pow": ("A2", torch.pow, ()),
     "Pow2": ("A2", torch.pow, ()),
     "RealDiv": ("A2", torch.div, ()),
+    "RsqrtGrad": ("A2", lambda y, grad: slope_of(torch.rsqrt)(grad, 1 / (y * y)), ()),
     "SiluMul": ("A2", lambda x, y: F.silu(x) * y, ()),
     "SoftmaxGrad": ("A2", lambda y, g: y * (g - (g * y).sum(-1, keepdim=True)), ()),
     "SoftsignBackward": ("950", slope_of(F.softsign), ()),
@@ -432,6 +442,155 @@ def test_steps_by_their_formulas() -> None:
     moved = np.where(np.abs(linear) > 0.2, (np.sign(linear) * 0.2 - linear) / (np.sqrt(grown) / 0.3 + 0.2), 0)
     for actual, wanted in zip(refs, (moved, grown, linear)):
         check(actual, wanted, 6)
+
+
+def test_steps_whose_factors_are_tensors() -> None:
+    grad, v, m, var = normal(9), between(0.1, 1, 9), normal(9, seed=4), normal(9, seed=5)
+    lr, b1, c1, b2, c2, decay, epsilon = (between(0.1, 0.9, 9, seed=seed) for seed in range(6, 13))
+    g, wide_v, wide_m, w = (x.astype(np.float64) for x in (grad, v, m, var))
+    new_v, new_m = g * g * c2 + wide_v * b2, wide_m * b1 + g * c1
+    step = new_m / (np.sqrt(new_v) + epsilon)
+    plain = on_its_soc("AdamApplyOne", "A2", grad, v, m, var, lr, b1, c1, b2, c2, epsilon)
+    for actual, wanted in zip(plain, (new_v, new_m, w - step * lr)):
+        check(actual, wanted, 4)
+    for name in ("AdamApplyOneWithDecay", "AdamApplyOneWithDecayAssign"):
+        made = on_its_soc(name, "A2", grad, v, m, var, lr, b1, c1, b2, c2, decay, epsilon)
+        check(made[2], w - (step + w * decay) * lr, 4)
+
+
+def test_steps_of_adagrad_and_rms_prop() -> None:
+    var, accum, mean, mom, grad = (
+        normal(9),
+        between(1, 2, 9),
+        normal(9, seed=4) / 9,
+        normal(9, seed=5),
+        normal(9, seed=6),
+    )
+    w, a, b, g = (x.astype(np.float64) for x in (var, accum, mean, grad))
+    numbers = {
+        name: np.array([n], F32) for name, n in (("lr", 0.3), ("l1", 0.2), ("l2", 0.1), ("rho", 0.9), ("eps", 1e-3))
+    }
+    for grows in (True, False):
+        refs = [var.copy(), accum.copy()]
+        on_its_soc("ApplyAdagradD", "A2", *refs, numbers["lr"], grad, grows, False)
+        grown = a + g * g if grows else a
+        check(refs[0], w - 0.3 * g / np.sqrt(grown), 4)
+        check(refs[1], grown)
+    rate = 0.3 / np.sqrt(a + g * g)
+    moved = w - rate * g
+    made = on_its_soc("ApplyProximalAdagrad", "950", var, accum, numbers["lr"], numbers["l1"], numbers["l2"], grad)
+    check(made[0], np.sign(moved) * np.maximum(np.abs(moved) - rate * 0.2, 0) / (1 + rate * 0.1), 6)
+    parameter = tensor(var).requires_grad_()
+    optimiser = torch.optim.RMSprop([parameter], 0.3, 0.9, 0.0, momentum=0.5, centered=True)
+    parameter.grad = tensor(grad)
+    optimiser.step()
+    state = optimiser.state[parameter]
+    for key, value in (("square_avg", accum), ("grad_avg", mean), ("momentum_buffer", mom)):
+        state[key] = tensor(value).clone()
+    parameter.data = tensor(var).clone()
+    optimiser.step()
+    half = np.array([0.5], F32)
+    zero = np.array([0], F32)
+    made = on_its_soc(
+        "ApplyCenteredRMSProp",
+        "950",
+        var,
+        mean,
+        accum,
+        mom / np.float32(1),
+        numbers["lr"],
+        numbers["rho"],
+        half,
+        zero,
+        grad,
+    )
+    check(made[1], state["grad_avg"].numpy(), 4)
+    check(made[2], state["square_avg"].numpy(), 4)
+    denominator = np.sqrt(0.9 * a + 0.1 * g * g - np.square(0.9 * b + 0.1 * g))
+    check(made[3], 0.5 * mom + 0.3 * g / denominator, 8)
+    check(made[0], w - (0.5 * mom + 0.3 * g / denominator), 8)
+
+
+# ------------------------------------------------------------------------------------------------- from definitions alone
+
+
+def test_softmax_subtracts_nothing_below_zero() -> None:
+    x = normal(3, 4, 5)
+    check(on_its_soc("SoftmaxV2", "A2", x, 1), torch.softmax(tensor(x), 1).numpy(), 4)
+    lost = on_its_soc("SoftmaxV2", "A2", np.full((1, 4), -200, F32), 1)
+    assert np.isnan(lost).all()  # e^-200 is 0 in float32: 0 / 0, where torch gives 0.25
+
+
+def test_sums_products_and_maxima_of_a_list() -> None:
+    inputs = [normal(2, 3, seed=seed) for seed in range(3)]
+    check(on_its_soc("Eltwise", "950", inputs, 0), np.prod(inputs, 0))
+    check(on_its_soc("Eltwise", "950", inputs, 1, [1.0, -2.0, 0.5]), inputs[0] - 2 * inputs[1] + 0.5 * inputs[2])
+    np.testing.assert_array_equal(on_its_soc("Eltwise", "950", inputs, 2), np.max(inputs, 0))
+    with pytest.raises(AclError, match="coeff"):
+        on_its_soc("Eltwise", "950", inputs, 1, [1.0])
+
+
+def test_whole_numbers_of_the_reciprocal_root_lose_their_fraction() -> None:
+    whole = np.array([3, -4], np.int32)
+    assert on_its_soc("RsqrtGrad", "A2", whole, whole).tolist() == [0, 0]
+    with pytest.raises(aclnn.UnsupportedOperator, match="INT8"):
+        on_its_soc("RsqrtGrad", "A2", whole.astype(np.int8), whole.astype(np.int8))
+
+
+def test_joined_filled_and_cut() -> None:
+    x, y = np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(4, dtype=np.int32).reshape(2, 2)
+    np.testing.assert_array_equal(on_its_soc("ConcatV2", "A2", x, y, 1), np.concatenate((x, y), 1))
+    padded = on_its_soc("PadV2", "A2", x, 0, 7, 1, 0, 2, 3, 0, 0, 0, 0)
+    np.testing.assert_array_equal(padded, np.pad(x, ((1, 0), (2, 3)), constant_values=7))
+    masked = on_its_soc("MaskedFill", "A2", x, np.array([True, False, True]), 9)
+    assert masked.tolist() == [[9, 1, 9], [9, 4, 9]]
+    for sections in ([3], [1, 2]):
+        parts = on_its_soc("Split", "A2", x, sections, 1)
+        assert [part.tolist() for part in parts] == [[[0], [3]], [[1], [4]], [[2], [5]]]
+    with pytest.raises(AclError, match="indices_or_sections"):
+        on_its_soc("Split", "A2", x, [2], 1)
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+def test_maxima_of_windows_with_their_places(ceil_mode: bool) -> None:
+    x = normal(2, 3, 8, 9)
+    made = on_its_soc("MaxPoolWithArgmaxV3", "A2", x, [3, 2], [2, 2], [1, 1], [1, 2], ceil_mode)
+    wanted, places = F.max_pool2d(tensor(x), (3, 2), (2, 2), (1, 1), (1, 2), ceil_mode, return_indices=True)
+    np.testing.assert_array_equal(made[0], wanted.numpy())
+    np.testing.assert_array_equal(made[1], places.numpy())
+
+
+def test_half_of_the_squares() -> None:
+    x = normal(40)
+    check(on_its_soc("L2Loss", "A2", x), np.square(x.astype(np.float64)).sum() / 2, 4)
+
+
+def test_faces_over_a_background() -> None:
+    face, mask, largest = (between(0.1, 1, 4, 5, seed=seed) for seed in range(3))
+    for background in (between(0, 255, 4, 5), np.arange(20, dtype=np.uint8).reshape(4, 5)):
+        made = on_its_soc("BlendFaceBgPartTwo", "A2", face, mask, largest, background, 1e-12)
+        check(made, face.astype(float) / mask * largest + background * (1 - largest.astype(float)), 8)
+
+
+def test_boxes_that_no_better_box_overlaps() -> None:
+    rng = np.random.default_rng(0)
+    corner = rng.uniform(0, 10, (30, 2))
+    boxes = np.concatenate((corner, corner + rng.uniform(1, 5, (30, 2))), 1).astype(F32)
+    scores = np.sort(rng.uniform(0, 1, 30).astype(F32))[::-1].copy()
+    kept: list[int] = []
+    for i in range(30):
+        if scores[i] < 0.2:
+            break
+        overlaps = []
+        for j in kept:
+            size = np.minimum(boxes[i, 2:], boxes[j, 2:]) - np.maximum(boxes[i, :2], boxes[j, :2])
+            common = float(np.prod(np.maximum(size, 0)))
+            areas = [float(np.prod(boxes[k, 2:] - boxes[k, :2])) for k in (i, j)]
+            overlaps.append(common / (sum(areas) - common))
+        if all(overlap < 0.3 for overlap in overlaps):
+            kept.append(i)
+    made = on_its_soc("NMSWithMask", "A2", boxes.reshape(-1), scores, 0.3, 0.2)
+    assert np.flatnonzero(made).tolist() == kept and 3 < len(kept) < 25
 
 
 # ------------------------------------------------------------------------------------------------- norms, indices

@@ -85,6 +85,21 @@ def parts(values: Any, size: int) -> Any:
 M, K, N = 8, 256, 24
 
 
+def test_all_gather_add(crew: Crew) -> None:
+    size = crew.size
+    a, b = [normal(r, M, K) for r in range(size)], [normal(9 + r, M * size, K) for r in range(size)]
+    found = one(
+        crew,
+        "all_gather_add",
+        [[a[r], b[r], GROUP, size] for r in range(size)],
+        lambda r: (np.empty((M * size, K), HALF), np.empty((M * size, K), HALF)),
+    )
+    gathered = np.concatenate(a)
+    for rank, (c, gather) in enumerate(found):
+        np.testing.assert_array_equal(gather, gathered)
+        np.testing.assert_array_equal(c, (wide(gathered) + wide(b[rank])).astype(HALF))
+
+
 @pytest.mark.parametrize("dtype", [HALF, BF16])
 def test_all_gather_matmul(crew: Crew, dtype: Any) -> None:
     size = crew.size

@@ -145,3 +145,31 @@ def test_cached_angles(neox: bool, sections: Any, cache_mode: int) -> None:
             a, b = x.reshape(expected.shape)[token, head, [first, second]]
             expected[token, head, [first, second]] = a * cos - b * sin, b * cos + a * sin
         np.testing.assert_allclose(y.reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", [1, 2, 4])
+def test_gradient_of_both_rotations(layout: int) -> None:
+    """Against differences of the forward pass: its results are linear in query, key, cos and sin."""
+    lead = (2, 3) if layout == 1 else (3, 2) if layout == 2 else (3,)
+    query, key, dq, dk = (numbers(*lead, heads, 8, seed=seed) for seed, heads in enumerate((4, 2, 4, 2)))
+    table = (1, 3, 1, 8) if layout == 1 else (3, 1, 1, 8) if layout == 2 else (3, 1, 8)
+    cos, sin = numbers(*table, seed=5), numbers(*table, seed=6)
+
+    def forward(query: Any, key: Any, cos: Any, sin: Any) -> Any:
+        rotated = (np.concatenate((-x[..., 4:], x[..., :4]), -1) for x in (query, key))
+        return sum((g * (x * cos + r * sin)).sum() for g, x, r in zip((dq, dk), (query, key), rotated))
+
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        made = ops.apply_rotary_pos_emb_grad(dq, dk, cos, sin, query, key, "half", layout)
+        alone = ops.apply_rotary_pos_emb_grad(dq, dk, cos, sin, None, None, "half", layout)
+        with pytest.raises(AclError, match="query"):
+            ops.apply_rotary_pos_emb_grad(dq, dk, cos, sin, query, None, "half", layout)
+    assert alone.grad_cos is None and alone.grad_sin is None
+    np.testing.assert_array_equal(alone.grad_query, made[0])
+    inputs = [x.astype(np.float64) for x in (query, key, cos, sin)]
+    for number, gradient in enumerate(made):
+        assert gradient.shape == inputs[number].shape
+        for place in ((0,) * gradient.ndim, tuple(n - 1 for n in gradient.shape)):
+            moved = [x.copy() for x in inputs]
+            moved[number][place] += 1
+            assert gradient[place] == pytest.approx(forward(*moved) - forward(*inputs), rel=1e-4, abs=1e-5)

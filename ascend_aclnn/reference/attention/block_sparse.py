@@ -238,3 +238,44 @@ def bsa_select_block_mask(args: NamedArguments) -> dict[str, Array]:
             mask[batch, head, chosen // len(k), chosen % len(k)] = 1
             mask[batch, head, : len(q), : len(k)][hidden] = 0
     return {"blockSparseMaskOut": mask}
+
+
+# ------------------------------------------------------------------------------------------------ chosen in a paged cache
+
+
+@reference_by_name("aclnnGenericBlockSparseAttention")
+def generic_block_sparse_attention(args: NamedArguments) -> dict[str, Array]:
+    """Each query attends to the blocks of keys in its list that it sees: causal, from the ends of the sequences.
+
+    The heads of a group share a list. With FLOAT8 inputs CANN converts the probabilities to FLOAT8 too, which is not done here.
+    """
+    query, key, value = (args[name].astype(np.float32) for name in ("query", "key", "value"))
+    tables, size = args["blockTable"], args["blockShape"][1]
+    scale = np.float32(args["scaleValue"] or query.shape[-1] ** -0.5)
+    starts, key_ends = args["cuSeqLengthsQ"].tolist(), args["cuSeqLengthsKv"]
+    stored = np.diff(key_ends)
+    used = [
+        list(map(int, args[name])) if args[name] is not None else np.diff(args[ends]).tolist()
+        for name, ends in (("sequsedQ", "cuSeqLengthsQ"), ("sequsedKv", "cuSeqLengthsKv"))
+    ]
+    share = query.shape[1] // key.shape[2]
+    out = np.zeros(query.shape, np.float32)
+    for batch, (length, keys) in enumerate(zip(*used)):
+        if not 0 <= length <= starts[batch + 1] - starts[batch] or not 0 <= keys <= stored[batch]:
+            raise DataError("sequsedKvOptional", f"has {keys} for sequence {batch}, of {stored[batch]} stored tokens")
+        pages = -(-keys // size)
+        check_range("blockTableOptional", tables[batch, :pages], 0, len(key))
+        paged = [x[tables[batch, :pages]].reshape(-1, *x.shape[2:])[:keys] for x in (key, value)]
+        for row in range(length):
+            token, seen = starts[batch] + row, keys - length + row + 1
+            for head in range(key.shape[2]):
+                blocks = args["sparseBlockIdx"][head, token, : args["sparseBlockCount"][head, token]]
+                check_range("sparseBlockIdx", blocks, 0, max(-(-int(stored[batch]) // size), 1))
+                tokens = (blocks[:, None] * size + np.arange(size)).reshape(-1)
+                tokens = tokens[tokens < max(seen, 0)]
+                if len(tokens):
+                    group = slice(head * share, (head + 1) * share)
+                    scores = query[token, group] @ paged[0][tokens, head].T * scale
+                    weights = np.exp(scores - scores.max(-1, keepdims=True))
+                    out[token, group] = weights @ paged[1][tokens, head] / weights.sum(-1, keepdims=True)
+    return {"attentionOut": out}

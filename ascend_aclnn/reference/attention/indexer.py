@@ -307,7 +307,12 @@ def _results(gradients: _IndexerGradients, loss: float) -> dict[str, Any]:
     return {"dQueryIndex": dq, "dKeyIndex": dk, "dWeights": dw, "loss": np.array([loss])}
 
 
+def _without_sinks(call: Any) -> Optional[str]:
+    return None if call["sinks"] is None else "its document does not say how sinks change the target distribution"
+
+
 @reference_by_name("aclnnSparseLightningIndexerGradKLLoss")
+@reference_by_name("aclnnSparseLightningIndexerGradKLLossV2", unsupported=_without_sinks)
 def sparse_lightning_indexer_grad_kl_loss(args: NamedArguments) -> dict[str, Any]:
     """The divergence of the indexer's softmax over the chosen keys from the attention's, and its gradients."""
     gradients, loss = _IndexerGradients(args["queryIndex"], args["keyIndex"], args["weights"]), 0.0

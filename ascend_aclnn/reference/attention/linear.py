@@ -91,6 +91,71 @@ def recurrent_gated_delta_rule(args: NamedArguments) -> dict[str, Array]:
     return {"stateRef": states, "out": out}
 
 
+_LONGEST = 8  # tokens of a sequence
+
+
+@reference_by_name("aclnnRecurrentKda")
+def recurrent_kda(args: NamedArguments) -> dict[str, Array]:
+    """The delta rule with a gate for each element of a key, for a few tokens of each sequence.
+
+    Without indices sequence i has state i. With them a sequence begins with the state of its first token, or with that of
+    the last one that was accepted, and the state after each token is stored where its index says.
+    """
+    layout, value = args["layout"], args["value"]
+    query, key, values, gate, beta = (
+        args[name].astype(np.float32).reshape(-1, *args[name].shape[len(layout) - 2 :])
+        for name in ("query", "key", "value", "gate", "beta")
+    )
+    if args["useQkL2normInKernel"]:
+        query, key = (x / np.sqrt((x * x).sum(-1, keepdims=True) + np.float32(1e-6)) for x in (query, key))
+    if args["useBetaSigmoidInKernel"]:
+        beta = (2 if args["allowNegEigval"] else 1) / (1 + np.exp(-beta))
+    share = values.shape[1] // key.shape[1]
+    query, key = (np.repeat(x, share, 1) for x in (query, key))
+    decay = np.exp(_activated(args, gate.swapaxes(0, 1)[None])[0].swapaxes(0, 1))
+    steps = _Steps(query * np.float32(args["scale"]), key, values, beta, decay)
+    states = args["initialStateRef"].astype(np.float32)
+    states = states if args["stateVFirst"] else states.swapaxes(2, 3)
+    before, states = states, states.copy()
+    out = np.zeros(values.shape, np.float32)
+    indices, accepted, ends = args["ssmStateIndices"], args["numAcceptedTokens"], args["cuSeqlens"]
+    if indices is not None:
+        check_range("ssmStateIndices", indices, 0, len(states))
+    if ends is None:
+        ends = np.arange(0, len(out) + 1, value.shape[1] if len(layout) == 4 else max(len(out), 1))
+    lengths = np.diff(ends)
+    if ends[0] != 0 or ends[-1] > len(out) or (lengths < 0).any() or (lengths > _LONGEST).any():
+        raise DataError(
+            "cuSeqlensOptional", f"is {ends.tolist()}; sequences of {len(out)} tokens have 0 to {_LONGEST} each"
+        )
+    for number, (start, end) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist())):
+        if start == end:
+            continue
+        places = (
+            np.full(end - start, number)
+            if indices is None
+            else (indices[start:end] if indices.ndim == 1 else indices[number, : end - start])
+        )
+        if len(places) < end - start:
+            raise DataError(
+                "ssmStateIndicesOptional", f"has {len(places)} steps; sequence {number} has {end - start} tokens"
+            )
+        first = 0
+        if accepted is not None:
+            check_range("numAcceptedTokens", accepted[number : number + 1], 1, end - start + 1)
+            first = int(accepted[number]) - 1
+        state = states[places[first]]
+        for step, token in enumerate(range(start, end)):
+            state, out[token] = steps.step(state, token)
+            states[places[step]] = state
+    results = [x if args["stateVFirst"] else x.swapaxes(2, 3) for x in (states, before)]
+    return {
+        "initialStateRef": results[0 if args["inplaceFinalState"] else 1],
+        "attnOut": out.reshape(value.shape),
+        "finalState": results[0] if args["outputFinalState"] else np.zeros_like(results[0]),
+    }
+
+
 # --------------------------------------------------------------------------------------------------- chunks with key gates
 
 

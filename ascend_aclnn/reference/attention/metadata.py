@@ -139,3 +139,9 @@ def _some(args: NamedArguments) -> int:
     if total <= 0:
         raise DataError("cuSeqlensQOptional", "gives no queries; there must be some")
     return total
+
+
+@reference_by_name("aclnnGenericBlockSparseAttentionMetadata")
+def generic_block_sparse_attention_metadata(args: NamedArguments) -> dict[str, Array]:
+    """Its document calls the plan opaque: a program may not read it, and here its consumer does not."""
+    return {"metadata": np.zeros(1024, np.int32)}

@@ -117,7 +117,7 @@ def _copies(x: Array) -> Array:
     return np.repeat(x, COPIES, -1)
 
 
-@reference_by_name("aclnnNsaCompressAttention")
+@reference_by_name("aclnnNsaCompressAttention", "aclnnNsaCompressAttentionVarLenScore")
 def nsa_compress_attention(args: NamedArguments) -> dict[str, Array]:
     """Attention to the compressed keys, and the blocks whose windows have most of its weight, by head of keys."""
     query, key, value = args["query"], args["key"], args["value"]

@@ -116,9 +116,12 @@ def kv_quant_sparse_flash_attention(args: NamedArguments) -> dict[str, Array]:
     return {"out": _attend(args, widen(query), key, whole, sides, args["sparseBlockSize"])[0]}
 
 
-@reference_by_name("aclnnSparseFlashAttentionGrad")
+@reference_by_name("aclnnSparseFlashAttentionGrad", "aclnnSparseFlashAttentionGradV2")
 def sparse_flash_attention_grad(args: NamedArguments) -> dict[str, Any]:
-    """Without values the keys are the values, and their gradient is the sum of both."""
+    """Without values the keys are the values, and their gradient is the sum of both.
+
+    A sink is one more key of each head, whose value is 0: the statistics of the softmax have it.
+    """
     merged = args["value"] is None
     value = args["key"] if merged else args["value"]
     query, key = joined(args["query"], args["queryRope"]), joined(args["key"], args["keyRope"])
@@ -127,6 +130,8 @@ def sparse_flash_attention_grad(args: NamedArguments) -> dict[str, Any]:
     layout = args["layout"] or "BSND"
     sides = _sides(args, layout, layout)
     row_max, row_sum = (args[name].squeeze(-3) for name in ("softmaxMax", "softmaxSum"))
+    sinks = args["sinks"]
+    dsinks = None if sinks is None else np.zeros(sinks.shape, np.float32)
     for where, row, number, tokens in _rows(args, sides, args["sparseBlockSize"]):
         at = sides.keys.at(number)
         keys, values, q = key[at][tokens, 0], value[at][tokens, 0], query[where][row]
@@ -134,6 +139,9 @@ def sparse_flash_attention_grad(args: NamedArguments) -> dict[str, Any]:
         probabilities = weights / row_sum[where][row][:, None]
         dy = args["dOut"][where][row]
         derivative = softmax_derivative(probabilities, dy @ values.T) * scale
+        if dsinks is not None:
+            of_sinks = np.exp(sinks - row_max[where][row]) / row_sum[where][row]
+            dsinks -= of_sinks * (probabilities * (dy @ values.T)).sum(-1)
         dq[where][row] = derivative @ keys
         dk[at][tokens, 0] += derivative.T @ q  # a token is chosen once
         dv[at][tokens, 0] += probabilities.T @ dy
@@ -141,4 +149,4 @@ def sparse_flash_attention_grad(args: NamedArguments) -> dict[str, Any]:
     results = {"dQueryOut": dq[..., :width], "dKeyOut": dk[..., :width] + (dv if merged else 0)}
     if args["queryRope"] is not None:
         results |= {"dQueryRopeOut": dq[..., width:], "dKeyRopeOut": dk[..., width:]}
-    return results | {"dValueOut": None if merged else dv}
+    return results | {"dValueOut": None if merged else dv, "dSinks": dsinks}

@@ -95,3 +95,21 @@ def col2im(
     for tap, (i, j) in enumerate(_taps((kernel_h, kernel_w), (dilation, dilation))):
         image[..., i : i + stride * rows : stride, j : j + stride * columns : stride] += windows[..., tap, :, :]
     return image[..., padding : padding + height, padding : padding + width]
+
+
+@reference("aclnnConcatV2")
+def concat_v2(x: Array, y: Array, axis: int) -> Any:
+    return np.concatenate((x, y), axis)
+
+
+@reference("aclnnPadV2", raw=True)
+def pad_v2(x: Array, mode: int, value: int, *pads: int, out: tuple[Array]) -> None:
+    """A whole number around the tensor; the kernel has one mode only."""
+    out[0][...] = value
+    out[0][tuple(slice(before, before + n) for before, n in zip(pads[::2], x.shape))] = x
+
+
+@reference("aclnnSplit", raw=True)
+def split(x: Array, ends: Sequence[int], axis: int, *, out: tuple[Sequence[Array]]) -> None:
+    for part, target in zip(np.split(x, ends if len(ends) > 1 else ends[0], axis), out[0]):
+        cast_into(target, part)

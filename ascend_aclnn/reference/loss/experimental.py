@@ -102,3 +102,8 @@ def gaussian_nll_loss_grad(
     if var.size == 1:
         return grad * distance / v, np.reshape(total(d_var), var.shape)
     return grad * distance / v, sum_to(d_var, v.shape).reshape(var.shape)
+
+
+@reference("aclnnL2Loss")
+def l2_loss(x: Array) -> Any:
+    return sum_over(x * x, None, False) / 2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
 
+from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference._arrays import cast_into, total
@@ -76,6 +78,7 @@ for _names, _binary in (
     ("AsinhGrad", lambda y, grad: grad / np.cosh(y)),
     ("AtanGrad", lambda x, grad: grad / (1 + x * x)),
     ("SqrtBackward", _sqrt_backward),
+    ("AddV2", np.add),
     ("AssignSub SubV2", np.subtract),
     ("DivV2", _div),
     ("DivV3", _div_mode),
@@ -83,7 +86,7 @@ for _names, _binary in (
     ("MaximumV2", np.maximum),
     ("MulNoNan", lambda x, y: np.where(y == 0, 0, x * y)),
     ("MulV2", np.multiply),
-    ("Pow2", power),
+    ("Pow Pow2", power),
     ("RealDiv", _div),
     ("TruncateDiv", trunc_quotient),
     ("TruncateMod", np.fmod),
@@ -206,3 +209,32 @@ def isin_part(values: Array, index: Array, count: Array, *, out: tuple[Array]) -
     tested = np.bincount(group, index >= elements) > 0
     is_element = index < elements
     result[index[is_element]] = tested[group[is_element]]
+
+
+rows("Inv", lambda x: 1 / x)
+rows("InvGrad", lambda y, grad: -grad * y * y)
+
+
+def _no_int8(call: Any) -> Optional[str]:
+    text = "the contributed kernel does not convert to INT8 as its document says"
+    return text if call["y"].dtype == DataType.INT8 else None
+
+
+@reference("aclnnRsqrtGrad", unsupported=_no_int8)
+def rsqrt_grad(y: Array, grad: Array) -> Any:
+    """-0.5 * y^3 * grad. Of INT32 the kernel makes zeros: -0.5 without its fraction."""
+    return np.zeros_like(y) if is_whole(y) else -np.float32(0.5) * y * y * y * grad
+
+
+@reference("aclnnEltwise")
+def eltwise(inputs: Sequence[Array], mode: int, factors: Optional[Sequence[float]]) -> Any:
+    """Products (0), weighted sums (1) or maxima (2) of the elements at each place."""
+    if mode == 1:
+        inputs = [np.float32(factor) * x for factor, x in zip(factors or [1] * len(inputs), inputs)]
+    function = (np.multiply, np.add, np.maximum)[mode]
+    return functools.reduce(function, inputs)
+
+
+@reference("aclnnMaskedFill", raw=True)
+def masked_fill(x: Array, mask: Array, value: float, *, out: tuple[Array]) -> None:
+    cast_into(out[0], np.where(mask, np.asarray(value).astype(x.dtype), x))

@@ -42,6 +42,15 @@ def all_gather_matmul(args: Arguments) -> None:
     args.store("gather", rows.reshape(-1, x1.shape[1]))
 
 
+@communicating("aclnnAllGatherAdd")
+def all_gather_add(args: Arguments) -> None:
+    """The rows of all ranks, and this rank's b added to them."""
+    ranks = args.ranks(size="rankSize")
+    rows = ranks.all_gather(args["a"]).reshape(args["b"].shape)
+    args.store("c", rounded(widen(rows) + widen(args["b"]), args["b"].dtype))
+    args.store("gatherOut", rows)
+
+
 @communicating("aclnnMatmulReduceScatter", "aclnnMatmulReduceScatterV2")
 def matmul_reduce_scatter(args: Arguments) -> None:
     """This rank's share of the rows of the sum of all ranks' products."""

@@ -83,6 +83,24 @@ def apply_rotary_pos_emb(
     return _embed(query, cos, sin, number), _embed(key, cos, sin, number)
 
 
+@reference("aclnnApplyRotaryPosEmbGrad")
+def apply_rotary_pos_emb_grad(
+    grad_query: Array,
+    grad_key: Array,
+    cos: Array,
+    sin: Array,
+    query: Optional[Array],
+    key: Optional[Array],
+    mode: Optional[str],
+    layout: int,
+) -> tuple[Array, Array, Optional[Array], Optional[Array]]:
+    """Gradients of query and key, and of cos and sin where both are given: sums of what the two contribute."""
+    dq, *of_query = rotary_position_embedding_grad(grad_query, cos, sin, query, _MODES["half"])
+    dk, *of_key = rotary_position_embedding_grad(grad_key, cos, sin, key, _MODES["half"])
+    dcos, dsin = (None if a is None or b is None else a + b for a, b in zip(of_query, of_key))
+    return dq, dk, dcos, dsin
+
+
 @reference("aclnnInterleaveRope")
 def interleave_rope(x: Array, cos: Array, sin: Array) -> Array:
     return _embed(x, cos, sin, _INTERLEAVE_HALF)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
+from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_INVALID, PARAM_NULLPTR
 from ascend_aclnn.rules.attention._layouts import by_tokens
 from ascend_aclnn.rules.language import *
 
@@ -189,4 +189,76 @@ rule(
         when("qInputLayout == 'BNSD'", require("key[0] == query[0]")),
     ),
     infer_shape(blockSparseMaskOut=_blocks),
+)
+
+# --------------------------------------------------------------------------------------------------- chosen in a paged cache
+
+# One block of 128 keys is a page; each query has a list of blocks for each head of keys.
+_CHOICE = (
+    one_of("isPackedGQA", 1),
+    one_of("layoutQ", "TND"),
+    one_of("layoutKv", "PA_BBND"),
+    one_of("maskType", 1),
+    require("blockShape == (1, 128)"),
+    one_of("winLeft", -1),
+    one_of("winRight", -1),
+    on_products("950", one_of("quantType", 0, 5), one_of("softmaxPrecision", 1)),
+    on_products("A2 A3", one_of("quantType", 0), one_of("softmaxPrecision", 0, 1)),
+    dtypes("INT32", "sparseBlockIdx", "sparseBlockCount", "sequsedQOptional", "sequsedKvOptional"),
+    dtypes("INT64", "cuSeqLengthsQOptional", "cuSeqLengthsKvOptional"),
+    required("cuSeqLengthsQOptional", "cuSeqLengthsKvOptional", status=PARAM_INVALID),
+    rank(1, "cuSeqLengthsQOptional"),
+    require("cuSeqLengthsQOptional[0] >= 2"),
+    define(batch="cuSeqLengthsQOptional[0] - 1"),
+    has_shape(
+        cuSeqLengthsKvOptional="cuSeqLengthsQOptional", sequsedQOptional="(batch,)", sequsedKvOptional="(batch,)"
+    ),
+    rank(3, "sparseBlockIdx"),
+    require("1 <= sparseBlockIdx[-1] <= 256"),
+    has_shape(sparseBlockCount="sparseBlockIdx[:2]"),
+)
+rule(
+    "aclnnGenericBlockSparseAttention",
+    documented_products,
+    *_CHOICE,
+    with_status(INNER_NULLPTR, required("metadataOptional", "blockTableOptional", status=INNER_NULLPTR)),
+    absent(
+        "attenMaskOptional",
+        "qDequantScaleOptional",
+        "kDequantScaleOptional",
+        "vDequantScaleOptional",
+        "pQuantScaleOptional",
+    ),
+    one_of("returnSoftmaxlse", 0),
+    absent("softmaxLseOptional"),
+    require("dstTypeMax == 0"),
+    when("quantType == 0", same_dtype("query", "key", "value", "attentionOut", among=HALVES)),
+    when(
+        "quantType == 5",
+        dtypes("FLOAT8_E4M3FN", "query"),
+        same_dtype("query", "key", "value"),
+        dtypes(HALVES, "attentionOut"),
+    ),
+    on_products("A2 A3", when("query.dtype == BF16", one_of("softmaxPrecision", 0))),
+    shape_patterns(query="t n d", key="p s m d", value="p s m d", where="n % m == 0"),
+    require("d == 128", argument="query"),
+    require("s == 128", argument="key"),
+    require("sparseBlockIdx[0] == m"),
+    rank(2, "blockTableOptional"),
+    require("blockTableOptional[0] == batch"),
+    dtypes("INT32", "metadataOptional", "blockTableOptional"),
+    has_shape(metadataOptional="(1024,)"),
+    output_shape(attentionOut="query", softmaxLseOptional="None"),
+    output_dtype(attentionOut="query.dtype if quantType == 0 else FLOAT16"),
+)
+rule(
+    "aclnnGenericBlockSparseAttentionMetadata",
+    documented_products,
+    *_CHOICE,
+    positive("maxQSeqLen", "maxKvSeqLen", "numQHeads", "numKvHeads"),
+    one_of("headDim", 128),
+    require("numQHeads % numKvHeads == 0", "numQHeads // numKvHeads <= 128", "sparseBlockIdx[0] == numKvHeads"),
+    output_shape(metadataOptional="(1024,)"),
+    output_dtype(metadataOptional="INT32"),
+    null_status=PARAM_INVALID,
 )

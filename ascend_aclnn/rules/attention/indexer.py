@@ -6,6 +6,7 @@ for the chip, then at the documented data types; CANN's tiling looks at the shap
 
 from __future__ import annotations
 
+from ascend_aclnn.core.errors import RUNTIME_ERROR
 from ascend_aclnn.rules.attention._layouts import by_tokens
 from ascend_aclnn.rules.language import *
 
@@ -150,7 +151,11 @@ rule(
     *_OLD_RESULTS,
 )
 rule(
-    "aclnnSparseLightningIndexerGradKLLoss",
+    "aclnnSparseLightningIndexerGradKLLoss aclnnSparseLightningIndexerGradKLLossV2",
+    on_operators(
+        "aclnnSparseLightningIndexerGradKLLossV2",
+        when("sinks is not None", with_status(RUNTIME_ERROR, only_products("950"))),
+    ),
     documented_products,
     documented_dtypes(),
     _OLD_LOSS,
@@ -160,6 +165,7 @@ rule(
         ),
         require("keyIndex[-2] > 0", "queryRope[-1] > 0"),
         require("keyRope[-1] == queryRope[-1]", word="kernel"),
+        has_shape(sinks="(query[-2],)"),
     ),
     *_OLD_RESULTS,
 )

@@ -46,6 +46,51 @@ rule(
     null_status=PARAM_INVALID,
 )
 
+_STATES = "(stateCount, v, e, d) if stateVFirst else (stateCount, v, d, e)"
+rule(
+    "aclnnRecurrentKda",
+    documented_dtypes(),
+    same_dtype("initialStateRef", "finalState"),
+    require("layout in ('BSND', 'TND')", "len(query) == len(layout)"),
+    shape_patterns(query="* k d", key="* k d", value="* v e", gate="* v d", beta="* v", attnOut="* v e"),
+    require("d == 128", argument="query"),
+    require("e in (128, 256)", "v % k == 0", argument="value"),
+    rank(1, "cuSeqlensOptional"),
+    require("cuSeqlensOptional[0] >= 2"),
+    define(
+        capacity="prod(query[:-2])",
+        sequences="(query[0] if len(query) == 4 else 1) if cuSeqlensOptional is None else cuSeqlensOptional[0] - 1",
+        stateCount="initialStateRef[0] if len(initialStateRef) else 0",
+    ),
+    has_shape(initialStateRef=_STATES, finalState=_STATES),
+    when("ssmStateIndicesOptional is None", require("initialStateRef[0] == sequences", argument="initialStateRef")),
+    rank(1, 2, "ssmStateIndicesOptional"),
+    when(
+        "ssmStateIndicesOptional is not None and len(ssmStateIndicesOptional) == 1",
+        require("ssmStateIndicesOptional[0] >= capacity"),
+        word="packed",
+    ),
+    when(
+        "ssmStateIndicesOptional is not None and len(ssmStateIndicesOptional) == 2",
+        require("ssmStateIndicesOptional[0] == sequences"),
+        word="steps",
+    ),
+    has_shape(numAcceptedTokensOptional="(sequences,)"),
+    when(
+        "useGateInKernel",
+        required("aLogOptional", status=PARAM_INVALID),
+        has_shape(aLogOptional="(v,)"),
+        require("dtBiasOptional in ((v * d,), (v, d))"),
+        when("safeGate", require("-5 <= lowerBound < 0")),
+        word="gate",
+    ),
+    when("not useGateInKernel", absent("aLogOptional", "dtBiasOptional"), require("not safeGate"), word="no-gate"),
+    when("ssmStateIndicesOptional is None", absent("numAcceptedTokensOptional"), word="no-indices"),
+    documented_products,
+    infer_shape(finalState="initialStateRef"),
+    output_dtype(attnOut="BF16", finalState="initialStateRef"),
+)
+
 # --------------------------------------------------------------------------------------------------- chunks with key gates
 
 # Results between: CANN writes those for which there is a tensor.

@@ -57,7 +57,7 @@ def _longest(ends: str) -> str:
 
 _MASKS = ("attenMaskOptional", "topkMaskOptional")
 rule(
-    "aclnnNsaCompressAttention",
+    "aclnnNsaCompressAttention aclnnNsaCompressAttentionVarLenScore",
     when(
         "softmaxMaxOut.size or softmaxSumOut.size or attentionOutOut.size or topkIndicesOut.size",
         one_of("inputLayout", "TND"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ascend_aclnn.core.errors import PARAM_INVALID
 from ascend_aclnn.rules.attention._layouts import by_tokens
 from ascend_aclnn.rules.language import *
 
@@ -45,13 +46,18 @@ rule(
     ),
 )
 rule(
-    "aclnnSparseFlashAttentionGrad",
+    "aclnnSparseFlashAttentionGrad aclnnSparseFlashAttentionGradV2",
+    on_operators(
+        "aclnnSparseFlashAttentionGradV2",
+        when("sinks is not None", required("dSinksOptional", status=PARAM_INVALID), only_products("950")),
+    ),
     documented_products,
     documented_dtypes(),
     tiling(
         by_tokens("layoutOptional", "query", "key"),
         *_GROUPED,
         require("key[-1] == query[-1]", "sparseBlockSize > 0"),
+        has_shape(sinks="(query[-2],)"),
         has_shape(value="key", dOut="query", out="query", softmaxMax=_STATISTICS, softmaxSum=_STATISTICS),
         *_ROPES,
         *_LENGTHS,
@@ -63,7 +69,9 @@ rule(
         dValueOut="value",
         dQueryRopeOutOptional="queryRopeOptional",
         dKeyRopeOutOptional="keyRopeOptional",
+        dSinksOptional="None if sinks is None else (query[-2],)",
     ),
+    output_dtype(dSinksOptional="FLOAT"),
 )
 rule(
     "aclnnKvQuantSparseFlashAttention aclnnKvQuantSparseFlashAttentionV2",

@@ -92,3 +92,46 @@ rule(
     require("col[-1] == rows * columns"),
     output_shape(out="(*col[:-2], col[-2] // (kernelH * kernelW), outputH, outputW)"),
 )
+
+rule(
+    "aclnnConcatV2",
+    only_products("A2"),
+    same_dtype("x1", "x2", "out", among=f"{FLOATS_WITHOUT_BF16} INT32 INT16"),
+    require("len(x2) == len(x1)", "0 <= d < len(x1)"),
+    require("x2[:d] == x1[:d]", "x2[d + 1:] == x1[d + 1:]"),
+    output_shape(out="(*x1[:d], x1[d] + x2[d], *x1[d + 1:])"),
+)
+# pad0 and pad1 are about the first axis, pad2 and pad3 about the second: so many elements before and behind.
+rule(
+    "aclnnPadV2",
+    only_products("A2"),
+    same_dtype("x", "out", among=f"{FLOATS_WITHOUT_BF16} INT32 INT16"),
+    rank(1, 4, "x"),
+    not_negative(*(f"pad{number}" for number in range(8))),
+    define(pads="((pad0, pad1), (pad2, pad3), (pad4, pad5), (pad6, pad7))"),
+    output_shape(out="tuple(n + sum(pads[axis]) for axis, n in enumerate(x))"),
+)
+rule(
+    "aclnnSplit",
+    only_products("A2"),
+    same_dtype("x", "out", among="FLOAT INT32"),
+    require("-len(x) <= axis < len(x)", "1 <= len(indicesOrSections) <= 10", "0 not in indicesOrSections"),
+    define(
+        length="x[axis]",
+        ends="indicesOrSections if len(indicesOrSections) > 1 else "
+        "tuple(length * part // indicesOrSections[0] for part in range(1, indicesOrSections[0]))",
+    ),
+    when(
+        "len(indicesOrSections) == 1",
+        require("length % indicesOrSections[0] == 0", argument="indicesOrSections"),
+        word="equal",
+    ),
+    when(
+        "len(indicesOrSections) > 1",
+        require("all(a <= b for a, b in zip((0, *ends), (*ends, length)))", argument="indicesOrSections"),
+        word="places",
+    ),
+    output_shape(
+        out="[(*x[:axis % len(x)], b - a, *x[axis % len(x) + 1:]) for a, b in zip((0, *ends), (*ends, length))]"
+    ),
+)

@@ -88,3 +88,12 @@ rule(
     max_rank(8, "logits"),
     shape_patterns(logits="* c", target="*", out="* c"),
 )
+
+rule(
+    "aclnnL2Loss",
+    only_products("A2"),
+    dtypes(FLOATS, "x"),
+    same_dtype("x", "out"),
+    not_empty("x"),
+    output_shape(out="()"),
+)

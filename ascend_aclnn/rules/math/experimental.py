@@ -336,3 +336,28 @@ rule(
     require("elementsNum.size == 1"),
     rank(1, "out"),
 )
+
+elementwise("AddV2", "A2", f"{FLOATS_WITHOUT_BF16} INT32 INT16", "x1 x2", "out")
+elementwise("Inv", "950", FLOATS, "self", "out")
+elementwise("InvGrad", "950", FLOATS, "y dy", "out")
+elementwise("Pow", "A2", f"{FLOATS} UINT8 INT8 INT16 INT32", "x exponent", "out")
+elementwise("RsqrtGrad", "A2", f"{FLOATS} INT8 INT32", "y dy", "out")
+rule(
+    "aclnnEltwise",
+    only_products("950"),
+    require("1 <= len(inputs) <= 32"),
+    dtypes(FLOATS, "inputs"),
+    same_dtype("inputs", "inputs", "out"),
+    require("all(x == inputs[0] for x in inputs)", argument="inputs"),
+    one_of("mode", 0, 1, 2),
+    require("len(coeffOptional) in (0, len(inputs))"),
+    output_shape(out="inputs[0]"),
+)
+rule(
+    "aclnnMaskedFill",
+    only_products("A2 910 310B 310P"),
+    same_dtype("x", "out", among=f"{NUMBERS} BF16 UINT16 UINT32 UINT64"),
+    dtypes("BOOL", "mask"),
+    broadcastable("mask", "x"),
+    output_shape(out="x"),
+)

@@ -148,7 +148,46 @@ rule(
 
 # --------------------------------------------------------------------------------------------------- other devices
 
-rule("aclnnMoeEpCombine aclnnMoeEpDispatchEpilogue", documented_dtypes())
+_BUFFERS = (
+    require("epWorldSize > 1", "0 <= epRankId < epWorldSize", "numExperts % epWorldSize == 0"),
+    positive("numMaxTokensPerRank", "cclBufferSize"),
+    one_of("topoType", 0, 1),
+    positive("rankNumPerServer"),
+    require("epWorldSize % rankNumPerServer == 0"),
+)
+rule("aclnnMoeEpCombine aclnnMoeEpDispatchEpilogue", *_BUFFERS, documented_dtypes())
+rule(
+    "aclnnMoeEpDispatch",
+    *_BUFFERS,
+    require("cachedDstSlotIdx is None or not doCpuSync", argument="doCpuSync"),
+    together("cachedRouteCount", "cachedRouteDstScaleout", "cachedRouteScaleoutSlot"),
+    when(
+        "cachedDstSlotIdx is not None and topoType == 1 and epWorldSize // rankNumPerServer > 1",
+        require("cachedRouteCount is not None", argument="cachedRouteCount"),
+        word="hybrid",
+    ),
+    documented_dtypes(),
+)
+rule("aclnnMegaMoe", positive("moeExpertNum", "epWorldSize"), not_negative("maxRecvTokenNum"), documented_dtypes())
+# As the fourth versions, with the addresses of all ranks' buffers in place of names of communicators.
+rule(
+    "aclnnMoeDistributeDispatchV5",
+    documented_dtypes(),
+    tiling(rank(2, "x", "expertIds"), require("expertIds[0] == x[0]", "x.size > 0", "expertIds[1] > 0")),
+    tiling(require("tpWorldSize < 2")),
+    define(parts="max(tpWorldSize, 1)"),
+    *_ROOM,
+    nullable="dynamicScalesOut expandScalesOut tpRecvCountsOut",
+    aliases=_RESULTS,
+)
+rule(
+    "aclnnMoeDistributeCombineV5",
+    documented_dtypes(),
+    tiling(require("tpWorldSize < 2")),
+    *_RETURNED,
+    _BACK,
+    infer_shape(xOut=_TOKENS),
+)
 
 # --------------------------------------------------------------------------------------------------- stored rows
 

@@ -256,3 +256,16 @@ rule(
     only_products("A2 A3"),
     nullable="groupEp groupTp",
 )
+
+# ------------------------------------------------------------------------------------------------- the tutorial's sum
+
+rule(
+    "aclnnAllGatherAdd",
+    documented_dtypes(),
+    rank(2, "a", "b"),
+    require("a[0] * rankSize == b[0]", "b[1] == a[1]"),
+    output_shape(cOut="b", gatherOutOut="b"),
+    output_dtype(cOut="a", gatherOutOut="a"),
+    *communicator("group"),
+    tiling(not_empty("a")),
+)

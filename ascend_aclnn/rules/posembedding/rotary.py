@@ -99,6 +99,36 @@ rule(
     ),
 )
 
+_GRADIENTS = ("gradQueryEmbed", "gradKeyEmbed")
+rule(
+    "aclnnApplyRotaryPosEmbGrad",
+    documented_products,
+    documented_dtypes(),
+    same_dtype(*_GRADIENTS, "cos", "sin", "queryOptional", "keyOptional"),
+    together("queryOptional", "keyOptional"),
+    one_of("rotaryModeOptional", "half"),
+    one_of("layout", 1, 2, 4),
+    rank(3, 4, *_GRADIENTS),
+    require("len(gradQueryEmbed) == (3 if layout == 4 else 4)"),
+    require("len(gradKeyEmbed) == len(gradQueryEmbed)", word="rank"),
+    require("gradKeyEmbed[:-2] == gradQueryEmbed[:-2]", "gradKeyEmbed[-1] == gradQueryEmbed[-1]"),
+    require("gradQueryEmbed[-1] % 2 == 0", "gradQueryEmbed[-1] <= 1024"),
+    not_empty(*_GRADIENTS, "cos", "sin"),
+    same_shape("cos", "sin"),
+    define(tokens="{1: 1, 2: 0, 4: 0}[layout]", batch="{1: 0, 2: 1, 4: 0}[layout]"),
+    require("len(cos) == len(gradQueryEmbed)", "cos[-2] == 1", "cos[-1] == gradQueryEmbed[-1]"),
+    require("cos[tokens] == gradQueryEmbed[tokens]"),
+    when("layout != 4", require("cos[batch] in (1, gradQueryEmbed[batch])")),
+    has_shape(queryOptional="gradQueryEmbed", keyOptional="gradKeyEmbed"),
+    output_shape(
+        gradQueryOut="gradQueryEmbed",
+        gradKeyOut="gradKeyEmbed",
+        gradCosOut="None if queryOptional is None else cos",
+        gradSinOut="None if queryOptional is None else cos",
+    ),
+    output_dtype(gradQueryOut="cos", gradKeyOut="cos", gradCosOut="cos", gradSinOut="cos"),
+)
+
 # --------------------------------------------------------------------------------------------------- by positions
 
 _SECTIONS = ((16, 24, 24), (8, 12, 12), (24, 20, 20), (11, 11, 10), (16, 16, 16, 16))
