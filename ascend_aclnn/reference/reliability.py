@@ -121,7 +121,7 @@ def _hash(blocks: Array, key: int) -> Array:
     total = np.zeros((1, _BLOCK), np.uint8)
     for lane in lanes:
         total = _product(total ^ lane, of_key)
-    return total[0]
+    return np.asarray(total[0])
 
 
 def _blocks(data: Array) -> Array:
