@@ -248,6 +248,7 @@ rule(
     require("blockTableOptional[0] == batch"),
     dtypes("INT32", "metadataOptional", "blockTableOptional"),
     has_shape(metadataOptional="(1024,)"),
+    not_empty("query", "key", "sparseBlockIdx", "blockTableOptional"),
     output_shape(attentionOut="query", softmaxLseOptional="None"),
     output_dtype(attentionOut="query.dtype if quantType == 0 else FLOAT16"),
 )
