@@ -143,7 +143,8 @@ def strike(job: Job, choice: random.Random, way: str) -> None:
     run, size = job.run, job.size
     ready = job.until(lambda: len(job.devices) == size or job.ends, patience(30))
     run.expect(ready and not job.ends, f"the job does not start: {job.ends or 'no answer'}")
-    after, victim = choice.randrange(-1, 10), choice.randrange(size)
+    # Before the first step ranks meet, for which they wait as long as HCCL_CONNECT_TIMEOUT says.
+    after, victim = choice.randrange(0 if way == "stop" else -1, 10), choice.randrange(size)
     job.until(lambda: job.steps[victim] >= after, patience(30))
     time.sleep(choice.random() * 0.03)
     device = size == 1 or choice.random() < 0.5
@@ -220,3 +221,6 @@ def training_kills(run: Run) -> None:
         finally:
             for process in job.processes:
                 process.kill()
+            for pid in job.devices.values():  # one that is stopped does not notice
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
