@@ -16,7 +16,7 @@ from ascend_aclnn.catalog import Operator
 
 EMPTY, EMPTY_LIKE = np.empty, np.empty_like
 OPERATORS = [operator for operator in map(catalog.get, catalog.names()) if operator.example is not None]
-# The operators of which outputs have been found unwritten, and a sample of the others.
+# The operators of which outputs have been found unwritten, and a sample of the others, or all of them.
 KNOWN = [
     f"aclnn{name}"
     for name in [
@@ -32,7 +32,7 @@ KNOWN = [
         "SwigluGroupQuant",
     ]
 ]
-CHOSEN = [*map(catalog.get, KNOWN), *OPERATORS[:: 12 if LONG else 25]]
+CHOSEN = OPERATORS if LONG else [*map(catalog.get, KNOWN), *OPERATORS[::25]]
 
 
 class Poison:
