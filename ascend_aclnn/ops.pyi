@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple, Optional, Protocol, SupportsFloat, 
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import deprecated
 
 from ascend_aclnn.core.dtypes import DTypeLike
 from ascend_aclnn.core.scalar import Scalar
@@ -1828,25 +1829,35 @@ def batch_mat_mul_weight_nz(self: _Torch, mat2: _C, cube_math_type: _Int = 0, *,
 @overload
 def batch_mat_mul_weight_nz(self: _A, mat2: _A, cube_math_type: _Int = 0, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0")
 def batch_matmul_quant(x1: _A, x2: _A, quant_param: _A, bias: Optional[_A], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutA = None, stream: None = None) -> _N:
     """Multiplies float16 matrices and quantises the product to int8."""
 @overload
+@deprecated("deprecated since CANN 9.0.0")
 def batch_matmul_quant(x1: _A, x2: _A, quant_param: _A, bias: Optional[_A] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutA = None, stream: None = None) -> _N: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0")
 def batch_matmul_quant(x1: Tensor, x2: _B, quant_param: _B, bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0")
 def batch_matmul_quant(x1: Tensor, x2: _B, quant_param: _B, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0")
 def batch_matmul_quant(x1: _A, x2: Tensor, quant_param: _B, bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0")
 def batch_matmul_quant(x1: _A, x2: Tensor, quant_param: _B, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0")
 def batch_matmul_quant(x1: _Torch, x2: _C, quant_param: _C, bias: Optional[_C], transpose_x1: _Bool, transpose_x2: _Bool, *, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0")
 def batch_matmul_quant(x1: _Torch, x2: _C, quant_param: _C, bias: Optional[_C] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0")
 def batch_matmul_quant(x1: _A, x2: _A, quant_param: _B, bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0")
 def batch_matmul_quant(x1: _A, x2: _A, quant_param: _B, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutB = None, stream: Stream) -> Tensor: ...
 class BatchNormResult(NamedTuple, Generic[_T]):
     running_mean: _T
@@ -6133,73 +6144,103 @@ class FusedInferAttentionScoreResult(NamedTuple, Generic[_T]):
     attention: _T
     softmax_lse: _T
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.fused_infer_attention_score_v4); releases after 2027-03-30 may lack it")
 def fused_infer_attention_score(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A], atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_A], quant_scale1: Optional[_A], deq_scale2: Optional[_A], quant_scale2: Optional[_A], quant_offset2: Optional[_A], antiquant_scale: Optional[_A], antiquant_offset: Optional[_A], block_table: Optional[_A], query_padding_size: Optional[_A], kv_padding_size: Optional[_A], num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int = 0, inner_precise: _Int = 1, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, *, out: _OutA = None, stream: None = None) -> FusedInferAttentionScoreResult[_N]:
     """Computes attention for inference: whole prompts or one step with a cache."""
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.fused_infer_attention_score_v4); releases after 2027-03-30 may lack it")
 def fused_infer_attention_score(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A] = None, atten_mask: Optional[_A] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_A] = None, quant_scale1: Optional[_A] = None, deq_scale2: Optional[_A] = None, quant_scale2: Optional[_A] = None, quant_offset2: Optional[_A] = None, antiquant_scale: Optional[_A] = None, antiquant_offset: Optional[_A] = None, block_table: Optional[_A] = None, query_padding_size: Optional[_A] = None, kv_padding_size: Optional[_A] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int = 0, inner_precise: _Int = 1, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, out: _OutA = None, stream: None = None) -> FusedInferAttentionScoreResult[_N]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.fused_infer_attention_score_v4); releases after 2027-03-30 may lack it")
 def fused_infer_attention_score(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], block_table: Optional[_B], query_padding_size: Optional[_B], kv_padding_size: Optional[_B], num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int = 0, inner_precise: _Int = 1, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, *, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.fused_infer_attention_score_v4); releases after 2027-03-30 may lack it")
 def fused_infer_attention_score(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, block_table: Optional[_B] = None, query_padding_size: Optional[_B] = None, kv_padding_size: Optional[_B] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int = 0, inner_precise: _Int = 1, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.fused_infer_attention_score_v4); releases after 2027-03-30 may lack it")
 def fused_infer_attention_score(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], block_table: Optional[_B], query_padding_size: Optional[_B], kv_padding_size: Optional[_B], num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int = 0, inner_precise: _Int = 1, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, *, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.fused_infer_attention_score_v4); releases after 2027-03-30 may lack it")
 def fused_infer_attention_score(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, block_table: Optional[_B] = None, query_padding_size: Optional[_B] = None, kv_padding_size: Optional[_B] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int = 0, inner_precise: _Int = 1, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.fused_infer_attention_score_v4); releases after 2027-03-30 may lack it")
 def fused_infer_attention_score(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C], atten_mask: Optional[_C], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_C], quant_scale1: Optional[_C], deq_scale2: Optional[_C], quant_scale2: Optional[_C], quant_offset2: Optional[_C], antiquant_scale: Optional[_C], antiquant_offset: Optional[_C], block_table: Optional[_C], query_padding_size: Optional[_C], kv_padding_size: Optional[_C], num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int = 0, inner_precise: _Int = 1, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, *, out: Any = None, stream: None = None) -> FusedInferAttentionScoreResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.fused_infer_attention_score_v4); releases after 2027-03-30 may lack it")
 def fused_infer_attention_score(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C] = None, atten_mask: Optional[_C] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_C] = None, quant_scale1: Optional[_C] = None, deq_scale2: Optional[_C] = None, quant_scale2: Optional[_C] = None, quant_offset2: Optional[_C] = None, antiquant_scale: Optional[_C] = None, antiquant_offset: Optional[_C] = None, block_table: Optional[_C] = None, query_padding_size: Optional[_C] = None, kv_padding_size: Optional[_C] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int = 0, inner_precise: _Int = 1, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, out: Any = None, stream: None = None) -> FusedInferAttentionScoreResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.fused_infer_attention_score_v4); releases after 2027-03-30 may lack it")
 def fused_infer_attention_score(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], block_table: Optional[_B], query_padding_size: Optional[_B], kv_padding_size: Optional[_B], num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int = 0, inner_precise: _Int = 1, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, *, out: _OutB = None, stream: Stream) -> FusedInferAttentionScoreResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.fused_infer_attention_score_v4); releases after 2027-03-30 may lack it")
 def fused_infer_attention_score(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, block_table: Optional[_B] = None, query_padding_size: Optional[_B] = None, kv_padding_size: Optional[_B] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int = 0, inner_precise: _Int = 1, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, out: _OutB = None, stream: Stream) -> FusedInferAttentionScoreResult[Tensor]: ...
 class FusedInferAttentionScoreV2Result(NamedTuple, Generic[_T]):
     attention: _T
     softmax_lse: _T
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v2(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A], atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_A], quant_scale1: Optional[_A], deq_scale2: Optional[_A], quant_scale2: Optional[_A], quant_offset2: Optional[_A], antiquant_scale: Optional[_A], antiquant_offset: Optional[_A], block_table: Optional[_A], query_padding_size: Optional[_A], kv_padding_size: Optional[_A], key_antiquant_scale: Optional[_A], key_antiquant_offset: Optional[_A], value_antiquant_scale: Optional[_A], value_antiquant_offset: Optional[_A], key_shared_prefix: Optional[_A], value_shared_prefix: Optional[_A], actual_shared_prefix_len: Optional[_Ints], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, *, out: _OutA = None, stream: None = None) -> FusedInferAttentionScoreV2Result[_N]:
     """Computes attention for inference, with antiquantised keys and values in modes of their own."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v2(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A] = None, atten_mask: Optional[_A] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_A] = None, quant_scale1: Optional[_A] = None, deq_scale2: Optional[_A] = None, quant_scale2: Optional[_A] = None, quant_offset2: Optional[_A] = None, antiquant_scale: Optional[_A] = None, antiquant_offset: Optional[_A] = None, block_table: Optional[_A] = None, query_padding_size: Optional[_A] = None, kv_padding_size: Optional[_A] = None, key_antiquant_scale: Optional[_A] = None, key_antiquant_offset: Optional[_A] = None, value_antiquant_scale: Optional[_A] = None, value_antiquant_offset: Optional[_A] = None, key_shared_prefix: Optional[_A] = None, value_shared_prefix: Optional[_A] = None, actual_shared_prefix_len: Optional[_Ints] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, out: _OutA = None, stream: None = None) -> FusedInferAttentionScoreV2Result[_N]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v2(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], block_table: Optional[_B], query_padding_size: Optional[_B], kv_padding_size: Optional[_B], key_antiquant_scale: Optional[_B], key_antiquant_offset: Optional[_B], value_antiquant_scale: Optional[_B], value_antiquant_offset: Optional[_B], key_shared_prefix: Optional[_B], value_shared_prefix: Optional[_B], actual_shared_prefix_len: Optional[_Ints], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, *, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreV2Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v2(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, block_table: Optional[_B] = None, query_padding_size: Optional[_B] = None, kv_padding_size: Optional[_B] = None, key_antiquant_scale: Optional[_B] = None, key_antiquant_offset: Optional[_B] = None, value_antiquant_scale: Optional[_B] = None, value_antiquant_offset: Optional[_B] = None, key_shared_prefix: Optional[_B] = None, value_shared_prefix: Optional[_B] = None, actual_shared_prefix_len: Optional[_Ints] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreV2Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v2(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], block_table: Optional[_B], query_padding_size: Optional[_B], kv_padding_size: Optional[_B], key_antiquant_scale: Optional[_B], key_antiquant_offset: Optional[_B], value_antiquant_scale: Optional[_B], value_antiquant_offset: Optional[_B], key_shared_prefix: Optional[_B], value_shared_prefix: Optional[_B], actual_shared_prefix_len: Optional[_Ints], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, *, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreV2Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v2(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, block_table: Optional[_B] = None, query_padding_size: Optional[_B] = None, kv_padding_size: Optional[_B] = None, key_antiquant_scale: Optional[_B] = None, key_antiquant_offset: Optional[_B] = None, value_antiquant_scale: Optional[_B] = None, value_antiquant_offset: Optional[_B] = None, key_shared_prefix: Optional[_B] = None, value_shared_prefix: Optional[_B] = None, actual_shared_prefix_len: Optional[_Ints] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreV2Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v2(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C], atten_mask: Optional[_C], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_C], quant_scale1: Optional[_C], deq_scale2: Optional[_C], quant_scale2: Optional[_C], quant_offset2: Optional[_C], antiquant_scale: Optional[_C], antiquant_offset: Optional[_C], block_table: Optional[_C], query_padding_size: Optional[_C], kv_padding_size: Optional[_C], key_antiquant_scale: Optional[_C], key_antiquant_offset: Optional[_C], value_antiquant_scale: Optional[_C], value_antiquant_offset: Optional[_C], key_shared_prefix: Optional[_C], value_shared_prefix: Optional[_C], actual_shared_prefix_len: Optional[_Ints], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, *, out: Any = None, stream: None = None) -> FusedInferAttentionScoreV2Result[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v2(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C] = None, atten_mask: Optional[_C] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_C] = None, quant_scale1: Optional[_C] = None, deq_scale2: Optional[_C] = None, quant_scale2: Optional[_C] = None, quant_offset2: Optional[_C] = None, antiquant_scale: Optional[_C] = None, antiquant_offset: Optional[_C] = None, block_table: Optional[_C] = None, query_padding_size: Optional[_C] = None, kv_padding_size: Optional[_C] = None, key_antiquant_scale: Optional[_C] = None, key_antiquant_offset: Optional[_C] = None, value_antiquant_scale: Optional[_C] = None, value_antiquant_offset: Optional[_C] = None, key_shared_prefix: Optional[_C] = None, value_shared_prefix: Optional[_C] = None, actual_shared_prefix_len: Optional[_Ints] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, out: Any = None, stream: None = None) -> FusedInferAttentionScoreV2Result[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v2(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], block_table: Optional[_B], query_padding_size: Optional[_B], kv_padding_size: Optional[_B], key_antiquant_scale: Optional[_B], key_antiquant_offset: Optional[_B], value_antiquant_scale: Optional[_B], value_antiquant_offset: Optional[_B], key_shared_prefix: Optional[_B], value_shared_prefix: Optional[_B], actual_shared_prefix_len: Optional[_Ints], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, *, out: _OutB = None, stream: Stream) -> FusedInferAttentionScoreV2Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v2(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, block_table: Optional[_B] = None, query_padding_size: Optional[_B] = None, kv_padding_size: Optional[_B] = None, key_antiquant_scale: Optional[_B] = None, key_antiquant_offset: Optional[_B] = None, value_antiquant_scale: Optional[_B] = None, value_antiquant_offset: Optional[_B] = None, key_shared_prefix: Optional[_B] = None, value_shared_prefix: Optional[_B] = None, actual_shared_prefix_len: Optional[_Ints] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, out: _OutB = None, stream: Stream) -> FusedInferAttentionScoreV2Result[Tensor]: ...
 class FusedInferAttentionScoreV3Result(NamedTuple, Generic[_T]):
     attention: _T
     softmax_lse: _T
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v3(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A], atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_A], quant_scale1: Optional[_A], deq_scale2: Optional[_A], quant_scale2: Optional[_A], quant_offset2: Optional[_A], antiquant_scale: Optional[_A], antiquant_offset: Optional[_A], block_table: Optional[_A], query_padding_size: Optional[_A], kv_padding_size: Optional[_A], key_antiquant_scale: Optional[_A], key_antiquant_offset: Optional[_A], value_antiquant_scale: Optional[_A], value_antiquant_offset: Optional[_A], key_shared_prefix: Optional[_A], value_shared_prefix: Optional[_A], actual_shared_prefix_len: Optional[_Ints], query_rope: Optional[_A], key_rope: Optional[_A], key_rope_antiquant_scale: Optional[_A], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, *, out: _OutA = None, stream: None = None) -> FusedInferAttentionScoreV3Result[_N]:
     """Computes attention for inference, with rotary parts of query and key apart."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v3(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A] = None, atten_mask: Optional[_A] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_A] = None, quant_scale1: Optional[_A] = None, deq_scale2: Optional[_A] = None, quant_scale2: Optional[_A] = None, quant_offset2: Optional[_A] = None, antiquant_scale: Optional[_A] = None, antiquant_offset: Optional[_A] = None, block_table: Optional[_A] = None, query_padding_size: Optional[_A] = None, kv_padding_size: Optional[_A] = None, key_antiquant_scale: Optional[_A] = None, key_antiquant_offset: Optional[_A] = None, value_antiquant_scale: Optional[_A] = None, value_antiquant_offset: Optional[_A] = None, key_shared_prefix: Optional[_A] = None, value_shared_prefix: Optional[_A] = None, actual_shared_prefix_len: Optional[_Ints] = None, query_rope: Optional[_A] = None, key_rope: Optional[_A] = None, key_rope_antiquant_scale: Optional[_A] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, out: _OutA = None, stream: None = None) -> FusedInferAttentionScoreV3Result[_N]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v3(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], block_table: Optional[_B], query_padding_size: Optional[_B], kv_padding_size: Optional[_B], key_antiquant_scale: Optional[_B], key_antiquant_offset: Optional[_B], value_antiquant_scale: Optional[_B], value_antiquant_offset: Optional[_B], key_shared_prefix: Optional[_B], value_shared_prefix: Optional[_B], actual_shared_prefix_len: Optional[_Ints], query_rope: Optional[_B], key_rope: Optional[_B], key_rope_antiquant_scale: Optional[_B], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, *, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreV3Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v3(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, block_table: Optional[_B] = None, query_padding_size: Optional[_B] = None, kv_padding_size: Optional[_B] = None, key_antiquant_scale: Optional[_B] = None, key_antiquant_offset: Optional[_B] = None, value_antiquant_scale: Optional[_B] = None, value_antiquant_offset: Optional[_B] = None, key_shared_prefix: Optional[_B] = None, value_shared_prefix: Optional[_B] = None, actual_shared_prefix_len: Optional[_Ints] = None, query_rope: Optional[_B] = None, key_rope: Optional[_B] = None, key_rope_antiquant_scale: Optional[_B] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreV3Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v3(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], block_table: Optional[_B], query_padding_size: Optional[_B], kv_padding_size: Optional[_B], key_antiquant_scale: Optional[_B], key_antiquant_offset: Optional[_B], value_antiquant_scale: Optional[_B], value_antiquant_offset: Optional[_B], key_shared_prefix: Optional[_B], value_shared_prefix: Optional[_B], actual_shared_prefix_len: Optional[_Ints], query_rope: Optional[_B], key_rope: Optional[_B], key_rope_antiquant_scale: Optional[_B], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, *, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreV3Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v3(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, block_table: Optional[_B] = None, query_padding_size: Optional[_B] = None, kv_padding_size: Optional[_B] = None, key_antiquant_scale: Optional[_B] = None, key_antiquant_offset: Optional[_B] = None, value_antiquant_scale: Optional[_B] = None, value_antiquant_offset: Optional[_B] = None, key_shared_prefix: Optional[_B] = None, value_shared_prefix: Optional[_B] = None, actual_shared_prefix_len: Optional[_Ints] = None, query_rope: Optional[_B] = None, key_rope: Optional[_B] = None, key_rope_antiquant_scale: Optional[_B] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, out: _OutB = None, stream: _S = None) -> FusedInferAttentionScoreV3Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v3(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C], atten_mask: Optional[_C], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_C], quant_scale1: Optional[_C], deq_scale2: Optional[_C], quant_scale2: Optional[_C], quant_offset2: Optional[_C], antiquant_scale: Optional[_C], antiquant_offset: Optional[_C], block_table: Optional[_C], query_padding_size: Optional[_C], kv_padding_size: Optional[_C], key_antiquant_scale: Optional[_C], key_antiquant_offset: Optional[_C], value_antiquant_scale: Optional[_C], value_antiquant_offset: Optional[_C], key_shared_prefix: Optional[_C], value_shared_prefix: Optional[_C], actual_shared_prefix_len: Optional[_Ints], query_rope: Optional[_C], key_rope: Optional[_C], key_rope_antiquant_scale: Optional[_C], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, *, out: Any = None, stream: None = None) -> FusedInferAttentionScoreV3Result[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v3(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C] = None, atten_mask: Optional[_C] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_C] = None, quant_scale1: Optional[_C] = None, deq_scale2: Optional[_C] = None, quant_scale2: Optional[_C] = None, quant_offset2: Optional[_C] = None, antiquant_scale: Optional[_C] = None, antiquant_offset: Optional[_C] = None, block_table: Optional[_C] = None, query_padding_size: Optional[_C] = None, kv_padding_size: Optional[_C] = None, key_antiquant_scale: Optional[_C] = None, key_antiquant_offset: Optional[_C] = None, value_antiquant_scale: Optional[_C] = None, value_antiquant_offset: Optional[_C] = None, key_shared_prefix: Optional[_C] = None, value_shared_prefix: Optional[_C] = None, actual_shared_prefix_len: Optional[_Ints] = None, query_rope: Optional[_C] = None, key_rope: Optional[_C] = None, key_rope_antiquant_scale: Optional[_C] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, out: Any = None, stream: None = None) -> FusedInferAttentionScoreV3Result[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v3(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], block_table: Optional[_B], query_padding_size: Optional[_B], kv_padding_size: Optional[_B], key_antiquant_scale: Optional[_B], key_antiquant_offset: Optional[_B], value_antiquant_scale: Optional[_B], value_antiquant_offset: Optional[_B], key_shared_prefix: Optional[_B], value_shared_prefix: Optional[_B], actual_shared_prefix_len: Optional[_Ints], query_rope: Optional[_B], key_rope: Optional[_B], key_rope_antiquant_scale: Optional[_B], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, *, out: _OutB = None, stream: Stream) -> FusedInferAttentionScoreV3Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.fused_infer_attention_score_v4); releases after 2026-12-30 may lack it")
 def fused_infer_attention_score_v3(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, block_table: Optional[_B] = None, query_padding_size: Optional[_B] = None, kv_padding_size: Optional[_B] = None, key_antiquant_scale: Optional[_B] = None, key_antiquant_offset: Optional[_B] = None, value_antiquant_scale: Optional[_B] = None, value_antiquant_offset: Optional[_B] = None, key_shared_prefix: Optional[_B] = None, value_shared_prefix: Optional[_B] = None, actual_shared_prefix_len: Optional[_Ints] = None, query_rope: Optional[_B] = None, key_rope: Optional[_B] = None, key_rope_antiquant_scale: Optional[_B] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 2147483647, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, inner_precise: _Int, block_size: _Int = 0, antiquant_mode: _Int = 0, softmax_lse_flag: _Bool = False, key_antiquant_mode: _Int = 0, value_antiquant_mode: _Int = 0, out: _OutB = None, stream: Stream) -> FusedInferAttentionScoreV3Result[Tensor]: ...
 class FusedInferAttentionScoreV4Result(NamedTuple, Generic[_T]):
     attention: _T
@@ -7081,25 +7122,35 @@ def grouped_dynamic_mx_quant_with_dual_axis(x: _Torch, group_index: _C, round_mo
 @overload
 def grouped_dynamic_mx_quant_with_dual_axis(x: _A, group_index: _A, round_mode: Optional[str] = "rint", scale_alg: _Int = 1, dst_dtype: _Int = 36, max_dtype_value: _Float = 0.0, *, out: _OutB = None, stream: Stream) -> GroupedDynamicMxQuantWithDualAxisResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.matmul_all_reduce); releases after 2026-12-30 may lack it")
 def grouped_mat_mul_all_reduce(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_A]], group_list: Optional[_Ints], split_item: _Int, group: Optional[str], reduce_op: Optional[str], comm_turn: _Int, stream_mode: _Int, *, out: _OutA = None, stream: None = None) -> list[_N]:
     """Multiplies groups of matrices and sums over all ranks."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.matmul_all_reduce); releases after 2026-12-30 may lack it")
 def grouped_mat_mul_all_reduce(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_A]] = None, group_list: Optional[_Ints] = None, split_item: _Int = 0, group: Optional[str] = None, reduce_op: Optional[str] = "sum", comm_turn: _Int = 0, *, stream_mode: _Int, out: _OutA = None, stream: None = None) -> list[_N]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.matmul_all_reduce); releases after 2026-12-30 may lack it")
 def grouped_mat_mul_all_reduce(x: Sequence[Tensor], weight: Sequence[_B], bias: Optional[Sequence[_B]], group_list: Optional[_Ints], split_item: _Int, group: Optional[str], reduce_op: Optional[str], comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.matmul_all_reduce); releases after 2026-12-30 may lack it")
 def grouped_mat_mul_all_reduce(x: Sequence[Tensor], weight: Sequence[_B], bias: Optional[Sequence[_B]] = None, group_list: Optional[_Ints] = None, split_item: _Int = 0, group: Optional[str] = None, reduce_op: Optional[str] = "sum", comm_turn: _Int = 0, *, stream_mode: _Int, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.matmul_all_reduce); releases after 2026-12-30 may lack it")
 def grouped_mat_mul_all_reduce(x: Sequence[_A], weight: Sequence[Tensor], bias: Optional[Sequence[_B]], group_list: Optional[_Ints], split_item: _Int, group: Optional[str], reduce_op: Optional[str], comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.matmul_all_reduce); releases after 2026-12-30 may lack it")
 def grouped_mat_mul_all_reduce(x: Sequence[_A], weight: Sequence[Tensor], bias: Optional[Sequence[_B]] = None, group_list: Optional[_Ints] = None, split_item: _Int = 0, group: Optional[str] = None, reduce_op: Optional[str] = "sum", comm_turn: _Int = 0, *, stream_mode: _Int, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.matmul_all_reduce); releases after 2026-12-30 may lack it")
 def grouped_mat_mul_all_reduce(x: Sequence[_Torch], weight: Sequence[_C], bias: Optional[Sequence[_C]], group_list: Optional[_Ints], split_item: _Int, group: Optional[str], reduce_op: Optional[str], comm_turn: _Int, stream_mode: _Int, *, out: Any = None, stream: None = None) -> list[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.matmul_all_reduce); releases after 2026-12-30 may lack it")
 def grouped_mat_mul_all_reduce(x: Sequence[_Torch], weight: Sequence[_C], bias: Optional[Sequence[_C]] = None, group_list: Optional[_Ints] = None, split_item: _Int = 0, group: Optional[str] = None, reduce_op: Optional[str] = "sum", comm_turn: _Int = 0, *, stream_mode: _Int, out: Any = None, stream: None = None) -> list[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.matmul_all_reduce); releases after 2026-12-30 may lack it")
 def grouped_mat_mul_all_reduce(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_B]], group_list: Optional[_Ints], split_item: _Int, group: Optional[str], reduce_op: Optional[str], comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: Stream) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.matmul_all_reduce); releases after 2026-12-30 may lack it")
 def grouped_mat_mul_all_reduce(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_B]] = None, group_list: Optional[_Ints] = None, split_item: _Int = 0, group: Optional[str] = None, reduce_op: Optional[str] = "sum", comm_turn: _Int = 0, *, stream_mode: _Int, out: _OutB = None, stream: Stream) -> list[Tensor]: ...
 class GroupedMatMulAlltoAllvResult(NamedTuple, Generic[_T]):
     y: _T
@@ -7150,15 +7201,20 @@ def grouped_mat_mul_allto_allv_v2(gmm_x: _A, gmm_weight: _A, send_counts_tensor:
 @overload
 def grouped_mat_mul_allto_allv_v2(gmm_x: _A, gmm_weight: _A, send_counts_tensor: Optional[_B] = None, recv_counts_tensor: Optional[_B] = None, mm_x: Optional[_B] = None, mm_weight: Optional[_B] = None, *, group: str, comm_mode: str, ep_world_size: _Int, send_counts: _Ints, recv_counts: _Ints, trans_gmm_weight: _Bool, trans_mm_weight: _Bool, out: _OutB = None, stream: Stream) -> GroupedMatMulAlltoAllvV2Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_A]] = None, scale: Optional[Sequence[_A]] = None, offset: Optional[Sequence[_A]] = None, antiquant_scale: Optional[Sequence[_A]] = None, antiquant_offset: Optional[Sequence[_A]] = None, group_list: Optional[_Ints] = None, split_item: _Int = 0, *, out: _OutA = None, stream: None = None) -> list[_N]:
     """Multiplies groups of matrices, each of its own size."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul(x: Sequence[Tensor], weight: Sequence[_B], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, group_list: Optional[_Ints] = None, split_item: _Int = 0, *, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul(x: Sequence[_A], weight: Sequence[Tensor], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, group_list: Optional[_Ints] = None, split_item: _Int = 0, *, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul(x: Sequence[_Torch], weight: Sequence[_C], bias: Optional[Sequence[_C]] = None, scale: Optional[Sequence[_C]] = None, offset: Optional[Sequence[_C]] = None, antiquant_scale: Optional[Sequence[_C]] = None, antiquant_offset: Optional[Sequence[_C]] = None, group_list: Optional[_Ints] = None, split_item: _Int = 0, *, out: Any = None, stream: None = None) -> list[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, group_list: Optional[_Ints] = None, split_item: _Int = 0, *, out: _OutB = None, stream: Stream) -> list[Tensor]: ...
 class GroupedMatmulActivationQuantWeightNzResult(NamedTuple, Generic[_T]):
     y: _T
@@ -7400,71 +7456,101 @@ def grouped_matmul_swiglu_quant_weight_nz_v2(x: _A, weight: Sequence[_A], weight
 @overload
 def grouped_matmul_swiglu_quant_weight_nz_v2(x: _A, weight: Sequence[_A], weight_scale: Sequence[_B], weight_assist_matrix: Optional[Sequence[_B]] = None, bias: Optional[_B] = None, *, x_scale: _B, smooth_scale: Optional[_B] = None, group_list: _B, dequant_mode: _Int, dequant_dtype: _Int, quant_mode: _Int, group_list_type: _Int, tuning_config: Optional[_Ints] = None, out: _OutB = None, stream: Stream) -> GroupedMatmulSwigluQuantWeightNzV2Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v2(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_A]], scale: Optional[Sequence[_A]], offset: Optional[Sequence[_A]], antiquant_scale: Optional[Sequence[_A]], antiquant_offset: Optional[Sequence[_A]], group_list: Optional[_Ints], split_item: _Int, group_type: _Int, *, out: _OutA = None, stream: None = None) -> list[_N]:
     """Multiplies groups of matrices; group_type chooses the axis that is divided."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v2(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_A]] = None, scale: Optional[Sequence[_A]] = None, offset: Optional[Sequence[_A]] = None, antiquant_scale: Optional[Sequence[_A]] = None, antiquant_offset: Optional[Sequence[_A]] = None, group_list: Optional[_Ints] = None, *, split_item: _Int, group_type: _Int, out: _OutA = None, stream: None = None) -> list[_N]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v2(x: Sequence[Tensor], weight: Sequence[_B], bias: Optional[Sequence[_B]], scale: Optional[Sequence[_B]], offset: Optional[Sequence[_B]], antiquant_scale: Optional[Sequence[_B]], antiquant_offset: Optional[Sequence[_B]], group_list: Optional[_Ints], split_item: _Int, group_type: _Int, *, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v2(x: Sequence[Tensor], weight: Sequence[_B], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, group_list: Optional[_Ints] = None, *, split_item: _Int, group_type: _Int, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v2(x: Sequence[_A], weight: Sequence[Tensor], bias: Optional[Sequence[_B]], scale: Optional[Sequence[_B]], offset: Optional[Sequence[_B]], antiquant_scale: Optional[Sequence[_B]], antiquant_offset: Optional[Sequence[_B]], group_list: Optional[_Ints], split_item: _Int, group_type: _Int, *, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v2(x: Sequence[_A], weight: Sequence[Tensor], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, group_list: Optional[_Ints] = None, *, split_item: _Int, group_type: _Int, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v2(x: Sequence[_Torch], weight: Sequence[_C], bias: Optional[Sequence[_C]], scale: Optional[Sequence[_C]], offset: Optional[Sequence[_C]], antiquant_scale: Optional[Sequence[_C]], antiquant_offset: Optional[Sequence[_C]], group_list: Optional[_Ints], split_item: _Int, group_type: _Int, *, out: Any = None, stream: None = None) -> list[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v2(x: Sequence[_Torch], weight: Sequence[_C], bias: Optional[Sequence[_C]] = None, scale: Optional[Sequence[_C]] = None, offset: Optional[Sequence[_C]] = None, antiquant_scale: Optional[Sequence[_C]] = None, antiquant_offset: Optional[Sequence[_C]] = None, group_list: Optional[_Ints] = None, *, split_item: _Int, group_type: _Int, out: Any = None, stream: None = None) -> list[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v2(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_B]], scale: Optional[Sequence[_B]], offset: Optional[Sequence[_B]], antiquant_scale: Optional[Sequence[_B]], antiquant_offset: Optional[Sequence[_B]], group_list: Optional[_Ints], split_item: _Int, group_type: _Int, *, out: _OutB = None, stream: Stream) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v2(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, group_list: Optional[_Ints] = None, *, split_item: _Int, group_type: _Int, out: _OutB = None, stream: Stream) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v3(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_A]], scale: Optional[Sequence[_A]], offset: Optional[Sequence[_A]], antiquant_scale: Optional[Sequence[_A]], antiquant_offset: Optional[Sequence[_A]], group_list: Optional[_A], split_item: _Int, group_type: _Int, *, out: _OutA = None, stream: None = None) -> list[_N]:
     """Multiplies groups of matrices; the groups' ends come in a tensor."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v3(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_A]] = None, scale: Optional[Sequence[_A]] = None, offset: Optional[Sequence[_A]] = None, antiquant_scale: Optional[Sequence[_A]] = None, antiquant_offset: Optional[Sequence[_A]] = None, group_list: Optional[_A] = None, *, split_item: _Int, group_type: _Int, out: _OutA = None, stream: None = None) -> list[_N]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v3(x: Sequence[Tensor], weight: Sequence[_B], bias: Optional[Sequence[_B]], scale: Optional[Sequence[_B]], offset: Optional[Sequence[_B]], antiquant_scale: Optional[Sequence[_B]], antiquant_offset: Optional[Sequence[_B]], group_list: Optional[_B], split_item: _Int, group_type: _Int, *, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v3(x: Sequence[Tensor], weight: Sequence[_B], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, group_list: Optional[_B] = None, *, split_item: _Int, group_type: _Int, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v3(x: Sequence[_A], weight: Sequence[Tensor], bias: Optional[Sequence[_B]], scale: Optional[Sequence[_B]], offset: Optional[Sequence[_B]], antiquant_scale: Optional[Sequence[_B]], antiquant_offset: Optional[Sequence[_B]], group_list: Optional[_B], split_item: _Int, group_type: _Int, *, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v3(x: Sequence[_A], weight: Sequence[Tensor], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, group_list: Optional[_B] = None, *, split_item: _Int, group_type: _Int, out: _OutB = None, stream: _S = None) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v3(x: Sequence[_Torch], weight: Sequence[_C], bias: Optional[Sequence[_C]], scale: Optional[Sequence[_C]], offset: Optional[Sequence[_C]], antiquant_scale: Optional[Sequence[_C]], antiquant_offset: Optional[Sequence[_C]], group_list: Optional[_C], split_item: _Int, group_type: _Int, *, out: Any = None, stream: None = None) -> list[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v3(x: Sequence[_Torch], weight: Sequence[_C], bias: Optional[Sequence[_C]] = None, scale: Optional[Sequence[_C]] = None, offset: Optional[Sequence[_C]] = None, antiquant_scale: Optional[Sequence[_C]] = None, antiquant_offset: Optional[Sequence[_C]] = None, group_list: Optional[_C] = None, *, split_item: _Int, group_type: _Int, out: Any = None, stream: None = None) -> list[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v3(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_B]], scale: Optional[Sequence[_B]], offset: Optional[Sequence[_B]], antiquant_scale: Optional[Sequence[_B]], antiquant_offset: Optional[Sequence[_B]], group_list: Optional[_B], split_item: _Int, group_type: _Int, *, out: _OutB = None, stream: Stream) -> list[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v3(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, group_list: Optional[_B] = None, *, split_item: _Int, group_type: _Int, out: _OutB = None, stream: Stream) -> list[Tensor]: ...
 class GroupedMatmulV4Result(NamedTuple, Generic[_T]):
     out: list[_T]
     activation_feature: list[_T]
     dyn_quant_scale: list[_T]
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v4(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_A]], scale: Optional[Sequence[_A]], offset: Optional[Sequence[_A]], antiquant_scale: Optional[Sequence[_A]], antiquant_offset: Optional[Sequence[_A]], per_token_scale: Optional[Sequence[_A]], group_list: Optional[_A], activation_input: Optional[Sequence[_A]], activation_quant_scale: Optional[Sequence[_A]], activation_quant_offset: Optional[Sequence[_A]], split_item: _Int, group_type: _Int, group_list_type: _Int, act_type: _Int, *, out: _OutA = None, stream: None = None) -> GroupedMatmulV4Result[_N]:
     """Multiplies groups of matrices, quantised too; groups by counts or ends, with an activation."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v4(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_A]] = None, scale: Optional[Sequence[_A]] = None, offset: Optional[Sequence[_A]] = None, antiquant_scale: Optional[Sequence[_A]] = None, antiquant_offset: Optional[Sequence[_A]] = None, per_token_scale: Optional[Sequence[_A]] = None, group_list: Optional[_A] = None, activation_input: Optional[Sequence[_A]] = None, activation_quant_scale: Optional[Sequence[_A]] = None, activation_quant_offset: Optional[Sequence[_A]] = None, *, split_item: _Int, group_type: _Int, group_list_type: _Int, act_type: _Int, out: _OutA = None, stream: None = None) -> GroupedMatmulV4Result[_N]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v4(x: Sequence[Tensor], weight: Sequence[_B], bias: Optional[Sequence[_B]], scale: Optional[Sequence[_B]], offset: Optional[Sequence[_B]], antiquant_scale: Optional[Sequence[_B]], antiquant_offset: Optional[Sequence[_B]], per_token_scale: Optional[Sequence[_B]], group_list: Optional[_B], activation_input: Optional[Sequence[_B]], activation_quant_scale: Optional[Sequence[_B]], activation_quant_offset: Optional[Sequence[_B]], split_item: _Int, group_type: _Int, group_list_type: _Int, act_type: _Int, *, out: _OutB = None, stream: _S = None) -> GroupedMatmulV4Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v4(x: Sequence[Tensor], weight: Sequence[_B], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, per_token_scale: Optional[Sequence[_B]] = None, group_list: Optional[_B] = None, activation_input: Optional[Sequence[_B]] = None, activation_quant_scale: Optional[Sequence[_B]] = None, activation_quant_offset: Optional[Sequence[_B]] = None, *, split_item: _Int, group_type: _Int, group_list_type: _Int, act_type: _Int, out: _OutB = None, stream: _S = None) -> GroupedMatmulV4Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v4(x: Sequence[_A], weight: Sequence[Tensor], bias: Optional[Sequence[_B]], scale: Optional[Sequence[_B]], offset: Optional[Sequence[_B]], antiquant_scale: Optional[Sequence[_B]], antiquant_offset: Optional[Sequence[_B]], per_token_scale: Optional[Sequence[_B]], group_list: Optional[_B], activation_input: Optional[Sequence[_B]], activation_quant_scale: Optional[Sequence[_B]], activation_quant_offset: Optional[Sequence[_B]], split_item: _Int, group_type: _Int, group_list_type: _Int, act_type: _Int, *, out: _OutB = None, stream: _S = None) -> GroupedMatmulV4Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v4(x: Sequence[_A], weight: Sequence[Tensor], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, per_token_scale: Optional[Sequence[_B]] = None, group_list: Optional[_B] = None, activation_input: Optional[Sequence[_B]] = None, activation_quant_scale: Optional[Sequence[_B]] = None, activation_quant_offset: Optional[Sequence[_B]] = None, *, split_item: _Int, group_type: _Int, group_list_type: _Int, act_type: _Int, out: _OutB = None, stream: _S = None) -> GroupedMatmulV4Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v4(x: Sequence[_Torch], weight: Sequence[_C], bias: Optional[Sequence[_C]], scale: Optional[Sequence[_C]], offset: Optional[Sequence[_C]], antiquant_scale: Optional[Sequence[_C]], antiquant_offset: Optional[Sequence[_C]], per_token_scale: Optional[Sequence[_C]], group_list: Optional[_C], activation_input: Optional[Sequence[_C]], activation_quant_scale: Optional[Sequence[_C]], activation_quant_offset: Optional[Sequence[_C]], split_item: _Int, group_type: _Int, group_list_type: _Int, act_type: _Int, *, out: Any = None, stream: None = None) -> GroupedMatmulV4Result[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v4(x: Sequence[_Torch], weight: Sequence[_C], bias: Optional[Sequence[_C]] = None, scale: Optional[Sequence[_C]] = None, offset: Optional[Sequence[_C]] = None, antiquant_scale: Optional[Sequence[_C]] = None, antiquant_offset: Optional[Sequence[_C]] = None, per_token_scale: Optional[Sequence[_C]] = None, group_list: Optional[_C] = None, activation_input: Optional[Sequence[_C]] = None, activation_quant_scale: Optional[Sequence[_C]] = None, activation_quant_offset: Optional[Sequence[_C]] = None, *, split_item: _Int, group_type: _Int, group_list_type: _Int, act_type: _Int, out: Any = None, stream: None = None) -> GroupedMatmulV4Result[Any]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v4(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_B]], scale: Optional[Sequence[_B]], offset: Optional[Sequence[_B]], antiquant_scale: Optional[Sequence[_B]], antiquant_offset: Optional[Sequence[_B]], per_token_scale: Optional[Sequence[_B]], group_list: Optional[_B], activation_input: Optional[Sequence[_B]], activation_quant_scale: Optional[Sequence[_B]], activation_quant_offset: Optional[Sequence[_B]], split_item: _Int, group_type: _Int, group_list_type: _Int, act_type: _Int, *, out: _OutB = None, stream: Stream) -> GroupedMatmulV4Result[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.grouped_matmul_v5); releases after 2026-12-30 may lack it")
 def grouped_matmul_v4(x: Sequence[_A], weight: Sequence[_A], bias: Optional[Sequence[_B]] = None, scale: Optional[Sequence[_B]] = None, offset: Optional[Sequence[_B]] = None, antiquant_scale: Optional[Sequence[_B]] = None, antiquant_offset: Optional[Sequence[_B]] = None, per_token_scale: Optional[Sequence[_B]] = None, group_list: Optional[_B] = None, activation_input: Optional[Sequence[_B]] = None, activation_quant_scale: Optional[Sequence[_B]] = None, activation_quant_offset: Optional[Sequence[_B]] = None, *, split_item: _Int, group_type: _Int, group_list_type: _Int, act_type: _Int, out: _OutB = None, stream: Stream) -> GroupedMatmulV4Result[Tensor]: ...
 class GroupedMatmulV5Result(NamedTuple, Generic[_T]):
     out: list[_T]
@@ -7903,67 +7989,97 @@ def im2col_backward(grad_output: _Torch, input_size: _Ints, kernel_size: _Ints, 
 @overload
 def im2col_backward(grad_output: _A, input_size: _Ints, kernel_size: _Ints, dilation: _Ints, padding: _Ints, stride: _Ints, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.incre_flash_attention_v4); releases after 2027-03-30 may lack it")
 def incre_flash_attention(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A], atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutA = None, stream: None = None) -> _N:
     """Computes attention of one new token per sequence over a cache."""
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.incre_flash_attention_v4); releases after 2027-03-30 may lack it")
 def incre_flash_attention(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A] = None, *, atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutA = None, stream: None = None) -> _N: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.incre_flash_attention_v4); releases after 2027-03-30 may lack it")
 def incre_flash_attention(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.incre_flash_attention_v4); releases after 2027-03-30 may lack it")
 def incre_flash_attention(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B] = None, *, atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.incre_flash_attention_v4); releases after 2027-03-30 may lack it")
 def incre_flash_attention(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.incre_flash_attention_v4); releases after 2027-03-30 may lack it")
 def incre_flash_attention(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B] = None, *, atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.incre_flash_attention_v4); releases after 2027-03-30 may lack it")
 def incre_flash_attention(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C], atten_mask: Optional[_C], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.incre_flash_attention_v4); releases after 2027-03-30 may lack it")
 def incre_flash_attention(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C] = None, *, atten_mask: Optional[_C], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.incre_flash_attention_v4); releases after 2027-03-30 may lack it")
 def incre_flash_attention(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.incre_flash_attention_v4); releases after 2027-03-30 may lack it")
 def incre_flash_attention(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B] = None, *, atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v2(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A], atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_A], quant_scale1: Optional[_A], dequant_scale2: Optional[_A], quant_scale2: Optional[_A], quant_offset2: Optional[_A], num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutA = None, stream: None = None) -> _N:
     """Computes attention of one new token per sequence, with quantisation."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v2(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A] = None, *, atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_A] = None, quant_scale1: Optional[_A] = None, dequant_scale2: Optional[_A] = None, quant_scale2: Optional[_A] = None, quant_offset2: Optional[_A] = None, num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutA = None, stream: None = None) -> _N: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v2(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B], quant_scale1: Optional[_B], dequant_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v2(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B] = None, *, atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, dequant_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v2(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B], quant_scale1: Optional[_B], dequant_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v2(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B] = None, *, atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, dequant_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v2(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C], atten_mask: Optional[_C], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_C], quant_scale1: Optional[_C], dequant_scale2: Optional[_C], quant_scale2: Optional[_C], quant_offset2: Optional[_C], num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v2(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C] = None, *, atten_mask: Optional[_C], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_C] = None, quant_scale1: Optional[_C] = None, dequant_scale2: Optional[_C] = None, quant_scale2: Optional[_C] = None, quant_offset2: Optional[_C] = None, num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v2(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B], quant_scale1: Optional[_B], dequant_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v2(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B] = None, *, atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, dequant_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v3(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A], atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_A], quant_scale1: Optional[_A], dequant_scale2: Optional[_A], quant_scale2: Optional[_A], quant_offset2: Optional[_A], antiquant_scale: Optional[_A], antiquant_offset: Optional[_A], blocktable: Optional[_A], num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, block_size: _Int = 0, inner_precise: _Int = 1, *, out: _OutA = None, stream: None = None) -> _N:
     """Computes attention of one new token per sequence, with position bias, paged and quantised caches."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v3(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A] = None, *, atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_A] = None, quant_scale1: Optional[_A] = None, dequant_scale2: Optional[_A] = None, quant_scale2: Optional[_A] = None, quant_offset2: Optional[_A] = None, antiquant_scale: Optional[_A] = None, antiquant_offset: Optional[_A] = None, blocktable: Optional[_A] = None, num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, block_size: _Int = 0, inner_precise: _Int = 1, out: _OutA = None, stream: None = None) -> _N: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v3(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B], quant_scale1: Optional[_B], dequant_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], blocktable: Optional[_B], num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, block_size: _Int = 0, inner_precise: _Int = 1, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v3(query: Tensor, key: Sequence[_B], value: Sequence[_B], pse_shift: Optional[_B] = None, *, atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, dequant_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, blocktable: Optional[_B] = None, num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, block_size: _Int = 0, inner_precise: _Int = 1, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v3(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B], quant_scale1: Optional[_B], dequant_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], blocktable: Optional[_B], num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, block_size: _Int = 0, inner_precise: _Int = 1, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v3(query: _A, key: Sequence[Tensor], value: Sequence[_B], pse_shift: Optional[_B] = None, *, atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, dequant_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, blocktable: Optional[_B] = None, num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, block_size: _Int = 0, inner_precise: _Int = 1, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v3(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C], atten_mask: Optional[_C], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_C], quant_scale1: Optional[_C], dequant_scale2: Optional[_C], quant_scale2: Optional[_C], quant_offset2: Optional[_C], antiquant_scale: Optional[_C], antiquant_offset: Optional[_C], blocktable: Optional[_C], num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, block_size: _Int = 0, inner_precise: _Int = 1, *, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v3(query: _Torch, key: Sequence[_C], value: Sequence[_C], pse_shift: Optional[_C] = None, *, atten_mask: Optional[_C], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_C] = None, quant_scale1: Optional[_C] = None, dequant_scale2: Optional[_C] = None, quant_scale2: Optional[_C] = None, quant_offset2: Optional[_C] = None, antiquant_scale: Optional[_C] = None, antiquant_offset: Optional[_C] = None, blocktable: Optional[_C] = None, num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, block_size: _Int = 0, inner_precise: _Int = 1, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v3(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B], quant_scale1: Optional[_B], dequant_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], antiquant_scale: Optional[_B], antiquant_offset: Optional[_B], blocktable: Optional[_B], num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, block_size: _Int = 0, inner_precise: _Int = 1, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.incre_flash_attention_v4); releases after 2026-12-30 may lack it")
 def incre_flash_attention_v3(query: _A, key: Sequence[_A], value: Sequence[_B], pse_shift: Optional[_B] = None, *, atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, dequant_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, antiquant_scale: Optional[_B] = None, antiquant_offset: Optional[_B] = None, blocktable: Optional[_B] = None, num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, block_size: _Int = 0, inner_precise: _Int = 1, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
 def incre_flash_attention_v4(query: _A, key: Sequence[_A], value: Sequence[_A], pse_shift: Optional[_A], atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], dequant_scale1: Optional[_A], quant_scale1: Optional[_A], dequant_scale2: Optional[_A], quant_scale2: Optional[_A], quant_offset2: Optional[_A], antiquant_scale: Optional[_A], antiquant_offset: Optional[_A], blocktable: Optional[_A], kv_padding_size: Optional[_A], num_heads: _Int, scale_value: _Float, input_layout: str = "BSH", num_key_value_heads: _Int = 0, block_size: _Int = 0, inner_precise: _Int = 1, *, out: _OutA = None, stream: None = None) -> _N:
@@ -8998,25 +9114,35 @@ class InplaceMatmulAllReduceAddRmsNormResult(NamedTuple, Generic[_T]):
     residual: _T
     norm: _T
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A], residual: _A, gamma: _A, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutA = None, stream: None = None) -> InplaceMatmulAllReduceAddRmsNormResult[_N]:
     """Multiplies, sums over all ranks, adds the residual in place and normalises by the root mean square."""
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A] = None, *, residual: _A, gamma: _A, epsilon: _Float = 1e-06, group: str, reduce_op: str = "sum", comm_turn: _Int = 0, stream_mode: _Int, out: _OutA = None, stream: None = None) -> InplaceMatmulAllReduceAddRmsNormResult[_N]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: _S = None) -> InplaceMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B] = None, *, residual: _B, gamma: _B, epsilon: _Float = 1e-06, group: str, reduce_op: str = "sum", comm_turn: _Int = 0, stream_mode: _Int, out: _OutB = None, stream: _S = None) -> InplaceMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: _S = None) -> InplaceMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B] = None, *, residual: _B, gamma: _B, epsilon: _Float = 1e-06, group: str, reduce_op: str = "sum", comm_turn: _Int = 0, stream_mode: _Int, out: _OutB = None, stream: _S = None) -> InplaceMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C], residual: _C, gamma: _C, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: Any = None, stream: None = None) -> InplaceMatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C] = None, *, residual: _C, gamma: _C, epsilon: _Float = 1e-06, group: str, reduce_op: str = "sum", comm_turn: _Int = 0, stream_mode: _Int, out: Any = None, stream: None = None) -> InplaceMatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: Stream) -> InplaceMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B] = None, *, residual: _B, gamma: _B, epsilon: _Float = 1e-06, group: str, reduce_op: str = "sum", comm_turn: _Int = 0, stream_mode: _Int, out: _OutB = None, stream: Stream) -> InplaceMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
 def inplace_mish(self: _A, *, out: _OutA = None, stream: None = None) -> _N:
@@ -9189,25 +9315,35 @@ class InplaceQuantMatmulAllReduceAddRmsNormResult(NamedTuple, Generic[_T]):
     residual: _T
     norm: _T
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A], dequant_scale: _A, residual: _A, gamma: _A, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutA = None, stream: None = None) -> InplaceQuantMatmulAllReduceAddRmsNormResult[_N]:
     """Multiplies int8 matrices, sums over all ranks, adds the residual in place and normalises by the root mean square."""
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A] = None, *, dequant_scale: _A, residual: _A, gamma: _A, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, out: _OutA = None, stream: None = None) -> InplaceQuantMatmulAllReduceAddRmsNormResult[_N]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_quant_matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B], dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: _S = None) -> InplaceQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_quant_matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B] = None, *, dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, out: _OutB = None, stream: _S = None) -> InplaceQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B], dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: _S = None) -> InplaceQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B] = None, *, dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, out: _OutB = None, stream: _S = None) -> InplaceQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_quant_matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C], dequant_scale: _C, residual: _C, gamma: _C, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: Any = None, stream: None = None) -> InplaceQuantMatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_quant_matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C] = None, *, dequant_scale: _C, residual: _C, gamma: _C, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, out: Any = None, stream: None = None) -> InplaceQuantMatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B], dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: Stream) -> InplaceQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B] = None, *, dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, out: _OutB = None, stream: Stream) -> InplaceQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
 def inplace_quant_scatter(self: _A, indices: _A, updates: _A, quant_scales: _A, quant_zero_points: Optional[_A], axis: _Int, quant_axis: _Int, reduction: _Int, *, out: _OutA = None, stream: None = None) -> _N:
@@ -9600,25 +9736,35 @@ class InplaceWeightQuantMatmulAllReduceAddRmsNormResult(NamedTuple, Generic[_T])
     residual: _T
     norm: _T
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A], antiquant_scale: _A, antiquant_offset: Optional[_A], residual: _A, gamma: _A, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, *, out: _OutA = None, stream: None = None) -> InplaceWeightQuantMatmulAllReduceAddRmsNormResult[_N]:
     """Multiplies by a quantised weight, sums over all ranks, adds the residual in place and normalises."""
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A] = None, *, antiquant_scale: _A, antiquant_offset: Optional[_A] = None, residual: _A, gamma: _A, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, out: _OutA = None, stream: None = None) -> InplaceWeightQuantMatmulAllReduceAddRmsNormResult[_N]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_weight_quant_matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B], antiquant_scale: _B, antiquant_offset: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, *, out: _OutB = None, stream: _S = None) -> InplaceWeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_weight_quant_matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B] = None, *, antiquant_scale: _B, antiquant_offset: Optional[_B] = None, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, out: _OutB = None, stream: _S = None) -> InplaceWeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B], antiquant_scale: _B, antiquant_offset: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, *, out: _OutB = None, stream: _S = None) -> InplaceWeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B] = None, *, antiquant_scale: _B, antiquant_offset: Optional[_B] = None, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, out: _OutB = None, stream: _S = None) -> InplaceWeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_weight_quant_matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C], antiquant_scale: _C, antiquant_offset: Optional[_C], residual: _C, gamma: _C, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, *, out: Any = None, stream: None = None) -> InplaceWeightQuantMatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_weight_quant_matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C] = None, *, antiquant_scale: _C, antiquant_offset: Optional[_C] = None, residual: _C, gamma: _C, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, out: Any = None, stream: None = None) -> InplaceWeightQuantMatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B], antiquant_scale: _B, antiquant_offset: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, *, out: _OutB = None, stream: Stream) -> InplaceWeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def inplace_weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B] = None, *, antiquant_scale: _B, antiquant_offset: Optional[_B] = None, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, out: _OutB = None, stream: Stream) -> InplaceWeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
 def inplace_x_log_y_scalar_other(self: _A, other: _Scalar, *, out: _OutA = None, stream: None = None) -> _N:
@@ -10797,25 +10943,35 @@ class MatmulAllReduceAddRmsNormResult(NamedTuple, Generic[_T]):
     y: _T
     norm: _T
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A], residual: _A, gamma: _A, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutA = None, stream: None = None) -> MatmulAllReduceAddRmsNormResult[_N]:
     """Multiplies, sums over all ranks, adds a residual and normalises by the root mean square."""
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A], residual: _A, gamma: _A, epsilon: _Float = 1e-06, *, group: str, reduce_op: str = "sum", comm_turn: _Int = 0, stream_mode: _Int, out: _OutA = None, stream: None = None) -> MatmulAllReduceAddRmsNormResult[_N]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: _S = None) -> MatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B], residual: _B, gamma: _B, epsilon: _Float = 1e-06, *, group: str, reduce_op: str = "sum", comm_turn: _Int = 0, stream_mode: _Int, out: _OutB = None, stream: _S = None) -> MatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: _S = None) -> MatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B], residual: _B, gamma: _B, epsilon: _Float = 1e-06, *, group: str, reduce_op: str = "sum", comm_turn: _Int = 0, stream_mode: _Int, out: _OutB = None, stream: _S = None) -> MatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C], residual: _C, gamma: _C, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: Any = None, stream: None = None) -> MatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C], residual: _C, gamma: _C, epsilon: _Float = 1e-06, *, group: str, reduce_op: str = "sum", comm_turn: _Int = 0, stream_mode: _Int, out: Any = None, stream: None = None) -> MatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: Stream) -> MatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B], residual: _B, gamma: _B, epsilon: _Float = 1e-06, *, group: str, reduce_op: str = "sum", comm_turn: _Int = 0, stream_mode: _Int, out: _OutB = None, stream: Stream) -> MatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
 def matmul_all_reduce_v2(x1: _A, x2: _A, bias: Optional[_A], x3: Optional[_A], group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutA = None, stream: None = None) -> _N:
@@ -11633,15 +11789,20 @@ class MlaPrologResult(NamedTuple, Generic[_T]):
     query: _T
     query_rope: _T
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.mla_prolog_v3_weight_nz); releases after 2027-03-30 may lack it")
 def mla_prolog(token_x: _A, weight_dq: _A, weight_uq_qr: _A, weight_uk: _A, weight_dkv_kr: _A, rmsnorm_gamma_cq: _A, rmsnorm_gamma_ckv: _A, rope_sin: _A, rope_cos: _A, cache_index: _A, kv_cache: _A, kr_cache: _A, dequant_scale_x: Optional[_A] = None, dequant_scale_w_dq: Optional[_A] = None, dequant_scale_w_uq_qr: Optional[_A] = None, dequant_scale_w_dkv_kr: Optional[_A] = None, quant_scale_ckv: Optional[_A] = None, quant_scale_ckr: Optional[_A] = None, smooth_scales_cq: Optional[_A] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = "BNSD", *, out: _OutA = None, stream: None = None) -> MlaPrologResult[_N]:
     """Prepares multi-head latent attention: projections, RMS norm, rotary embedding, and the caches in place."""
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.mla_prolog_v3_weight_nz); releases after 2027-03-30 may lack it")
 def mla_prolog(token_x: Tensor, weight_dq: _B, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, cache_index: _B, kv_cache: _B, kr_cache: _B, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = "BNSD", *, out: _OutB = None, stream: _S = None) -> MlaPrologResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.mla_prolog_v3_weight_nz); releases after 2027-03-30 may lack it")
 def mla_prolog(token_x: _A, weight_dq: Tensor, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, cache_index: _B, kv_cache: _B, kr_cache: _B, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = "BNSD", *, out: _OutB = None, stream: _S = None) -> MlaPrologResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.mla_prolog_v3_weight_nz); releases after 2027-03-30 may lack it")
 def mla_prolog(token_x: _Torch, weight_dq: _C, weight_uq_qr: _C, weight_uk: _C, weight_dkv_kr: _C, rmsnorm_gamma_cq: _C, rmsnorm_gamma_ckv: _C, rope_sin: _C, rope_cos: _C, cache_index: _C, kv_cache: _C, kr_cache: _C, dequant_scale_x: Optional[_C] = None, dequant_scale_w_dq: Optional[_C] = None, dequant_scale_w_uq_qr: Optional[_C] = None, dequant_scale_w_dkv_kr: Optional[_C] = None, quant_scale_ckv: Optional[_C] = None, quant_scale_ckr: Optional[_C] = None, smooth_scales_cq: Optional[_C] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = "BNSD", *, out: Any = None, stream: None = None) -> MlaPrologResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.mla_prolog_v3_weight_nz); releases after 2027-03-30 may lack it")
 def mla_prolog(token_x: _A, weight_dq: _A, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, cache_index: _B, kv_cache: _B, kr_cache: _B, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = "BNSD", *, out: _OutB = None, stream: Stream) -> MlaPrologResult[Tensor]: ...
 class MlaPrologV2Result(NamedTuple, Generic[_T]):
     kv_cache: _T
@@ -11650,15 +11811,20 @@ class MlaPrologV2Result(NamedTuple, Generic[_T]):
     query_rope: _T
     dequant_scale_q_nope: _T
 @overload
+@deprecated("not in CANN 9.0.0 and later")
 def mla_prolog_v2(token_x: _A, weight_dq: _A, weight_uq_qr: _A, weight_uk: _A, weight_dkv_kr: _A, rmsnorm_gamma_cq: _A, rmsnorm_gamma_ckv: _A, rope_sin: _A, rope_cos: _A, cache_index: _A, kv_cache: _A, kr_cache: _A, dequant_scale_x: Optional[_A] = None, dequant_scale_w_dq: Optional[_A] = None, dequant_scale_w_uq_qr: Optional[_A] = None, dequant_scale_w_dkv_kr: Optional[_A] = None, quant_scale_ckv: Optional[_A] = None, quant_scale_ckr: Optional[_A] = None, smooth_scales_cq: Optional[_A] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = "BNSD", *, out: _OutA = None, stream: None = None) -> MlaPrologV2Result[_N]:
     """Prepares multi-head latent attention, with quantisation."""
 @overload
+@deprecated("not in CANN 9.0.0 and later")
 def mla_prolog_v2(token_x: Tensor, weight_dq: _B, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, cache_index: _B, kv_cache: _B, kr_cache: _B, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = "BNSD", *, out: _OutB = None, stream: _S = None) -> MlaPrologV2Result[Tensor]: ...
 @overload
+@deprecated("not in CANN 9.0.0 and later")
 def mla_prolog_v2(token_x: _A, weight_dq: Tensor, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, cache_index: _B, kv_cache: _B, kr_cache: _B, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = "BNSD", *, out: _OutB = None, stream: _S = None) -> MlaPrologV2Result[Tensor]: ...
 @overload
+@deprecated("not in CANN 9.0.0 and later")
 def mla_prolog_v2(token_x: _Torch, weight_dq: _C, weight_uq_qr: _C, weight_uk: _C, weight_dkv_kr: _C, rmsnorm_gamma_cq: _C, rmsnorm_gamma_ckv: _C, rope_sin: _C, rope_cos: _C, cache_index: _C, kv_cache: _C, kr_cache: _C, dequant_scale_x: Optional[_C] = None, dequant_scale_w_dq: Optional[_C] = None, dequant_scale_w_uq_qr: Optional[_C] = None, dequant_scale_w_dkv_kr: Optional[_C] = None, quant_scale_ckv: Optional[_C] = None, quant_scale_ckr: Optional[_C] = None, smooth_scales_cq: Optional[_C] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = "BNSD", *, out: Any = None, stream: None = None) -> MlaPrologV2Result[Any]: ...
 @overload
+@deprecated("not in CANN 9.0.0 and later")
 def mla_prolog_v2(token_x: _A, weight_dq: _A, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, cache_index: _B, kv_cache: _B, kr_cache: _B, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = "BNSD", *, out: _OutB = None, stream: Stream) -> MlaPrologV2Result[Tensor]: ...
 class MlaPrologV2WeightNzResult(NamedTuple, Generic[_T]):
     kv_cache: _T
@@ -11667,15 +11833,20 @@ class MlaPrologV2WeightNzResult(NamedTuple, Generic[_T]):
     query_rope: _T
     dequant_scale_q_nope: _T
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.mla_prolog_v3_weight_nz); releases after 2027-03-30 may lack it")
 def mla_prolog_v2_weight_nz(token_x: _A, weight_dq: _A, weight_uq_qr: _A, weight_uk: _A, weight_dkv_kr: _A, rmsnorm_gamma_cq: _A, rmsnorm_gamma_ckv: _A, rope_sin: _A, rope_cos: _A, cache_index: _A, kv_cache: _A, kr_cache: _A, dequant_scale_x: Optional[_A] = None, dequant_scale_w_dq: Optional[_A] = None, dequant_scale_w_uq_qr: Optional[_A] = None, dequant_scale_w_dkv_kr: Optional[_A] = None, quant_scale_ckv: Optional[_A] = None, quant_scale_ckr: Optional[_A] = None, smooth_scales_cq: Optional[_A] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = None, *, out: _OutA = None, stream: None = None) -> MlaPrologV2WeightNzResult[_N]:
     """Prepares multi-head latent attention, with quantisation and weights in FRACTAL_NZ."""
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.mla_prolog_v3_weight_nz); releases after 2027-03-30 may lack it")
 def mla_prolog_v2_weight_nz(token_x: Tensor, weight_dq: _B, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, cache_index: _B, kv_cache: _B, kr_cache: _B, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = None, *, out: _OutB = None, stream: _S = None) -> MlaPrologV2WeightNzResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.mla_prolog_v3_weight_nz); releases after 2027-03-30 may lack it")
 def mla_prolog_v2_weight_nz(token_x: _A, weight_dq: Tensor, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, cache_index: _B, kv_cache: _B, kr_cache: _B, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = None, *, out: _OutB = None, stream: _S = None) -> MlaPrologV2WeightNzResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.mla_prolog_v3_weight_nz); releases after 2027-03-30 may lack it")
 def mla_prolog_v2_weight_nz(token_x: _Torch, weight_dq: _C, weight_uq_qr: _C, weight_uk: _C, weight_dkv_kr: _C, rmsnorm_gamma_cq: _C, rmsnorm_gamma_ckv: _C, rope_sin: _C, rope_cos: _C, cache_index: _C, kv_cache: _C, kr_cache: _C, dequant_scale_x: Optional[_C] = None, dequant_scale_w_dq: Optional[_C] = None, dequant_scale_w_uq_qr: Optional[_C] = None, dequant_scale_w_dkv_kr: Optional[_C] = None, quant_scale_ckv: Optional[_C] = None, quant_scale_ckr: Optional[_C] = None, smooth_scales_cq: Optional[_C] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = None, *, out: Any = None, stream: None = None) -> MlaPrologV2WeightNzResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.mla_prolog_v3_weight_nz); releases after 2027-03-30 may lack it")
 def mla_prolog_v2_weight_nz(token_x: _A, weight_dq: _A, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, cache_index: _B, kv_cache: _B, kr_cache: _B, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = None, *, out: _OutB = None, stream: Stream) -> MlaPrologV2WeightNzResult[Tensor]: ...
 class MlaPrologV3Result(NamedTuple, Generic[_T]):
     kv_cache: _T
@@ -11686,15 +11857,20 @@ class MlaPrologV3Result(NamedTuple, Generic[_T]):
     query_norm: _T
     dequant_scale_q_norm: _T
 @overload
+@deprecated("not in CANN 9.0.0 and later")
 def mla_prolog_v3(token_x: _A, weight_dq: _A, weight_uq_qr: _A, weight_uk: _A, weight_dkv_kr: _A, rmsnorm_gamma_cq: _A, rmsnorm_gamma_ckv: _A, rope_sin: _A, rope_cos: _A, kv_cache: _A, kr_cache: _A, cache_index: Optional[_A] = None, dequant_scale_x: Optional[_A] = None, dequant_scale_w_dq: Optional[_A] = None, dequant_scale_w_uq_qr: Optional[_A] = None, dequant_scale_w_dkv_kr: Optional[_A] = None, quant_scale_ckv: Optional[_A] = None, quant_scale_ckr: Optional[_A] = None, smooth_scales_cq: Optional[_A] = None, actual_seq_len: Optional[_A] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = None, query_norm_flag: _Bool = False, weight_quant_mode: _Int = 0, kv_cache_quant_mode: _Int = 0, query_quant_mode: _Int = 0, ckvkr_repo_mode: _Int = 0, quant_scale_repo_mode: _Int = 0, tile_size: _Int = 128, k_nope_clip_alpha: _Float = 1.0, qc_qr_scale: _Float = 1.0, kc_scale: _Float = 1.0, *, out: _OutA = None, stream: None = None) -> MlaPrologV3Result[_N]:
     """Prepares multi-head latent attention, with corrections of scale, and returns the normalised query too."""
 @overload
+@deprecated("not in CANN 9.0.0 and later")
 def mla_prolog_v3(token_x: Tensor, weight_dq: _B, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, kv_cache: _B, kr_cache: _B, cache_index: Optional[_B] = None, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, actual_seq_len: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = None, query_norm_flag: _Bool = False, weight_quant_mode: _Int = 0, kv_cache_quant_mode: _Int = 0, query_quant_mode: _Int = 0, ckvkr_repo_mode: _Int = 0, quant_scale_repo_mode: _Int = 0, tile_size: _Int = 128, k_nope_clip_alpha: _Float = 1.0, qc_qr_scale: _Float = 1.0, kc_scale: _Float = 1.0, *, out: _OutB = None, stream: _S = None) -> MlaPrologV3Result[Tensor]: ...
 @overload
+@deprecated("not in CANN 9.0.0 and later")
 def mla_prolog_v3(token_x: _A, weight_dq: Tensor, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, kv_cache: _B, kr_cache: _B, cache_index: Optional[_B] = None, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, actual_seq_len: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = None, query_norm_flag: _Bool = False, weight_quant_mode: _Int = 0, kv_cache_quant_mode: _Int = 0, query_quant_mode: _Int = 0, ckvkr_repo_mode: _Int = 0, quant_scale_repo_mode: _Int = 0, tile_size: _Int = 128, k_nope_clip_alpha: _Float = 1.0, qc_qr_scale: _Float = 1.0, kc_scale: _Float = 1.0, *, out: _OutB = None, stream: _S = None) -> MlaPrologV3Result[Tensor]: ...
 @overload
+@deprecated("not in CANN 9.0.0 and later")
 def mla_prolog_v3(token_x: _Torch, weight_dq: _C, weight_uq_qr: _C, weight_uk: _C, weight_dkv_kr: _C, rmsnorm_gamma_cq: _C, rmsnorm_gamma_ckv: _C, rope_sin: _C, rope_cos: _C, kv_cache: _C, kr_cache: _C, cache_index: Optional[_C] = None, dequant_scale_x: Optional[_C] = None, dequant_scale_w_dq: Optional[_C] = None, dequant_scale_w_uq_qr: Optional[_C] = None, dequant_scale_w_dkv_kr: Optional[_C] = None, quant_scale_ckv: Optional[_C] = None, quant_scale_ckr: Optional[_C] = None, smooth_scales_cq: Optional[_C] = None, actual_seq_len: Optional[_C] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = None, query_norm_flag: _Bool = False, weight_quant_mode: _Int = 0, kv_cache_quant_mode: _Int = 0, query_quant_mode: _Int = 0, ckvkr_repo_mode: _Int = 0, quant_scale_repo_mode: _Int = 0, tile_size: _Int = 128, k_nope_clip_alpha: _Float = 1.0, qc_qr_scale: _Float = 1.0, kc_scale: _Float = 1.0, *, out: Any = None, stream: None = None) -> MlaPrologV3Result[Any]: ...
 @overload
+@deprecated("not in CANN 9.0.0 and later")
 def mla_prolog_v3(token_x: _A, weight_dq: _A, weight_uq_qr: _B, weight_uk: _B, weight_dkv_kr: _B, rmsnorm_gamma_cq: _B, rmsnorm_gamma_ckv: _B, rope_sin: _B, rope_cos: _B, kv_cache: _B, kr_cache: _B, cache_index: Optional[_B] = None, dequant_scale_x: Optional[_B] = None, dequant_scale_w_dq: Optional[_B] = None, dequant_scale_w_uq_qr: Optional[_B] = None, dequant_scale_w_dkv_kr: Optional[_B] = None, quant_scale_ckv: Optional[_B] = None, quant_scale_ckr: Optional[_B] = None, smooth_scales_cq: Optional[_B] = None, actual_seq_len: Optional[_B] = None, rmsnorm_epsilon_cq: _Float = 1e-05, rmsnorm_epsilon_ckv: _Float = 1e-05, cache_mode: Optional[str] = None, query_norm_flag: _Bool = False, weight_quant_mode: _Int = 0, kv_cache_quant_mode: _Int = 0, query_quant_mode: _Int = 0, ckvkr_repo_mode: _Int = 0, quant_scale_repo_mode: _Int = 0, tile_size: _Int = 128, k_nope_clip_alpha: _Float = 1.0, qc_qr_scale: _Float = 1.0, kc_scale: _Float = 1.0, *, out: _OutB = None, stream: Stream) -> MlaPrologV3Result[Tensor]: ...
 class MlaPrologV3WeightNzResult(NamedTuple, Generic[_T]):
     kv_cache: _T
@@ -13751,46 +13927,66 @@ def prod_dim(self: _Torch, dim: _Int, keep_dim: _Bool = False, dtype: Optional[D
 @overload
 def prod_dim(self: _A, dim: _Int, keep_dim: _Bool = False, dtype: Optional[DTypeLike] = None, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.prompt_flash_attention_v3); releases after 2027-03-30 may lack it")
 def prompt_flash_attention(query: _A, key: _A, value: _A, pse_shift: Optional[_A], atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 214748647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutA = None, stream: None = None) -> _N:
     """Computes attention over whole prompts in inference."""
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.prompt_flash_attention_v3); releases after 2027-03-30 may lack it")
 def prompt_flash_attention(query: _A, key: _A, value: _A, pse_shift: Optional[_A] = None, atten_mask: Optional[_A] = None, actual_seq_lengths: Optional[_Ints] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 214748647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutA = None, stream: None = None) -> _N: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.prompt_flash_attention_v3); releases after 2027-03-30 may lack it")
 def prompt_flash_attention(query: Tensor, key: _B, value: _B, pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 214748647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.prompt_flash_attention_v3); releases after 2027-03-30 may lack it")
 def prompt_flash_attention(query: Tensor, key: _B, value: _B, pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 214748647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.prompt_flash_attention_v3); releases after 2027-03-30 may lack it")
 def prompt_flash_attention(query: _A, key: Tensor, value: _B, pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 214748647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.prompt_flash_attention_v3); releases after 2027-03-30 may lack it")
 def prompt_flash_attention(query: _A, key: Tensor, value: _B, pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 214748647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.prompt_flash_attention_v3); releases after 2027-03-30 may lack it")
 def prompt_flash_attention(query: _Torch, key: _C, value: _C, pse_shift: Optional[_C], atten_mask: Optional[_C], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 214748647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.prompt_flash_attention_v3); releases after 2027-03-30 may lack it")
 def prompt_flash_attention(query: _Torch, key: _C, value: _C, pse_shift: Optional[_C] = None, atten_mask: Optional[_C] = None, actual_seq_lengths: Optional[_Ints] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 214748647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.prompt_flash_attention_v3); releases after 2027-03-30 may lack it")
 def prompt_flash_attention(query: _A, key: _A, value: _B, pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 214748647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.prompt_flash_attention_v3); releases after 2027-03-30 may lack it")
 def prompt_flash_attention(query: _A, key: _A, value: _B, pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 214748647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.prompt_flash_attention_v3); releases after 2026-12-30 may lack it")
 def prompt_flash_attention_v2(query: _A, key: _A, value: _A, pse_shift: Optional[_A], atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_A], quant_scale1: Optional[_A], deq_scale2: Optional[_A], quant_scale2: Optional[_A], quant_offset2: Optional[_A], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, *, out: _OutA = None, stream: None = None) -> _N:
     """Computes attention over whole prompts, with sparse masks and int8 quantisation."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.prompt_flash_attention_v3); releases after 2026-12-30 may lack it")
 def prompt_flash_attention_v2(query: _A, key: _A, value: _A, pse_shift: Optional[_A] = None, atten_mask: Optional[_A] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_A] = None, quant_scale1: Optional[_A] = None, deq_scale2: Optional[_A] = None, quant_scale2: Optional[_A] = None, quant_offset2: Optional[_A] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, out: _OutA = None, stream: None = None) -> _N: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.prompt_flash_attention_v3); releases after 2026-12-30 may lack it")
 def prompt_flash_attention_v2(query: Tensor, key: _B, value: _B, pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.prompt_flash_attention_v3); releases after 2026-12-30 may lack it")
 def prompt_flash_attention_v2(query: Tensor, key: _B, value: _B, pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.prompt_flash_attention_v3); releases after 2026-12-30 may lack it")
 def prompt_flash_attention_v2(query: _A, key: Tensor, value: _B, pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.prompt_flash_attention_v3); releases after 2026-12-30 may lack it")
 def prompt_flash_attention_v2(query: _A, key: Tensor, value: _B, pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.prompt_flash_attention_v3); releases after 2026-12-30 may lack it")
 def prompt_flash_attention_v2(query: _Torch, key: _C, value: _C, pse_shift: Optional[_C], atten_mask: Optional[_C], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_C], quant_scale1: Optional[_C], deq_scale2: Optional[_C], quant_scale2: Optional[_C], quant_offset2: Optional[_C], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, *, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.prompt_flash_attention_v3); releases after 2026-12-30 may lack it")
 def prompt_flash_attention_v2(query: _Torch, key: _C, value: _C, pse_shift: Optional[_C] = None, atten_mask: Optional[_C] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_C] = None, quant_scale1: Optional[_C] = None, deq_scale2: Optional[_C] = None, quant_scale2: Optional[_C] = None, quant_offset2: Optional[_C] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.prompt_flash_attention_v3); releases after 2026-12-30 may lack it")
 def prompt_flash_attention_v2(query: _A, key: _A, value: _B, pse_shift: Optional[_B], atten_mask: Optional[_B], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_B], quant_scale1: Optional[_B], deq_scale2: Optional[_B], quant_scale2: Optional[_B], quant_offset2: Optional[_B], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.prompt_flash_attention_v3); releases after 2026-12-30 may lack it")
 def prompt_flash_attention_v2(query: _A, key: _A, value: _B, pse_shift: Optional[_B] = None, atten_mask: Optional[_B] = None, actual_seq_lengths: Optional[_Ints] = None, actual_seq_lengths_kv: Optional[_Ints] = None, deq_scale1: Optional[_B] = None, quant_scale1: Optional[_B] = None, deq_scale2: Optional[_B] = None, quant_scale2: Optional[_B] = None, quant_offset2: Optional[_B] = None, *, num_heads: _Int, scale_value: _Float = 1.0, pre_tokens: _Int = 2147483647, next_tokens: _Int = 0, input_layout: str = "BSH", num_key_value_heads: _Int = 0, sparse_mode: _Int, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
 def prompt_flash_attention_v3(query: _A, key: _A, value: _A, pse_shift: Optional[_A], atten_mask: Optional[_A], actual_seq_lengths: Optional[_Ints], actual_seq_lengths_kv: Optional[_Ints], deq_scale1: Optional[_A], quant_scale1: Optional[_A], deq_scale2: Optional[_A], quant_scale2: Optional[_A], quant_offset2: Optional[_A], num_heads: _Int, scale_value: _Float, pre_tokens: _Int, next_tokens: _Int, input_layout: str, num_key_value_heads: _Int, sparse_mode: _Int, inner_precise: _Int, *, out: _OutA = None, stream: None = None) -> _N:
@@ -14256,25 +14452,35 @@ def quant_lightning_indexer_v2_metadata(cu_seqlens_q: Optional[_B], cu_seqlens_k
 @overload
 def quant_lightning_indexer_v2_metadata(cu_seqlens_q: Optional[_B] = None, cu_seqlens_k: Optional[_B] = None, seqused_q: Optional[_B] = None, seqused_k: Optional[_B] = None, cmp_residual_k: Optional[_B] = None, *, num_heads_q: _Int, num_heads_k: _Int, head_dim: _Int, topk: _Int, quant_mode: _Int, batch_size: _Int, max_seqlen_q: _Int, max_seqlen_k: _Int, layout_q: Optional[str] = None, layout_k: Optional[str] = None, mask_mode: _Int, cmp_ratio: _Int, out: _OutB = None, stream: _S = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul(x1: _A, x2: _A, bias: Optional[_A], deq_scale: _Float, *, out: _OutA = None, stream: None = None) -> _N:
     """Multiplies int8 matrices and dequantises."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul(x1: _A, x2: _A, bias: Optional[_A] = None, *, deq_scale: _Float, out: _OutA = None, stream: None = None) -> _N: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul(x1: Tensor, x2: _B, bias: Optional[_B], deq_scale: _Float, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul(x1: Tensor, x2: _B, bias: Optional[_B] = None, *, deq_scale: _Float, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul(x1: _A, x2: Tensor, bias: Optional[_B], deq_scale: _Float, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul(x1: _A, x2: Tensor, bias: Optional[_B] = None, *, deq_scale: _Float, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul(x1: _Torch, x2: _C, bias: Optional[_C], deq_scale: _Float, *, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul(x1: _Torch, x2: _C, bias: Optional[_C] = None, *, deq_scale: _Float, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul(x1: _A, x2: _A, bias: Optional[_B], deq_scale: _Float, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul(x1: _A, x2: _A, bias: Optional[_B] = None, *, deq_scale: _Float, out: _OutB = None, stream: Stream) -> Tensor: ...
 class QuantMatmulActivationQuantWeightNzResult(NamedTuple, Generic[_T]):
     y: _T
@@ -14315,25 +14521,35 @@ class QuantMatmulAllReduceAddRmsNormResult(NamedTuple, Generic[_T]):
     y: _T
     norm: _T
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A], dequant_scale: _A, residual: _A, gamma: _A, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutA = None, stream: None = None) -> QuantMatmulAllReduceAddRmsNormResult[_N]:
     """Multiplies int8 matrices, sums over all ranks, adds a residual and normalises by the root mean square."""
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A] = None, *, dequant_scale: _A, residual: _A, gamma: _A, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, out: _OutA = None, stream: None = None) -> QuantMatmulAllReduceAddRmsNormResult[_N]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def quant_matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B], dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: _S = None) -> QuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def quant_matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B] = None, *, dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, out: _OutB = None, stream: _S = None) -> QuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B], dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: _S = None) -> QuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B] = None, *, dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, out: _OutB = None, stream: _S = None) -> QuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def quant_matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C], dequant_scale: _C, residual: _C, gamma: _C, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: Any = None, stream: None = None) -> QuantMatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def quant_matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C] = None, *, dequant_scale: _C, residual: _C, gamma: _C, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, out: Any = None, stream: None = None) -> QuantMatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B], dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutB = None, stream: Stream) -> QuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.quant_matmul_all_reduce_v2 and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B] = None, *, dequant_scale: _B, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, out: _OutB = None, stream: Stream) -> QuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
 def quant_matmul_all_reduce_v2(x1: _A, x2: _A, bias: Optional[_A], x3: Optional[_A], dequant_scale: _A, pertoken_scale: Optional[_A], group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, *, out: _OutA = None, stream: None = None) -> _N:
@@ -14504,67 +14720,97 @@ def quant_matmul_reduce_sum_weight_nz(x1: _A, x2: _A, x1_scale: _B, x2_scale: _B
 @overload
 def quant_matmul_reduce_sum_weight_nz(x1: _A, x2: _A, x1_scale: _B, x2_scale: _B, y_scale: Optional[_B] = None, x1_offset: Optional[_B] = None, x2_offset: Optional[_B] = None, y_offset: Optional[_B] = None, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, group_size: _Int, dims: _Ints, keep_dims: _Bool, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v2(x1: _A, x2: _A, bias: Optional[_A], deq_scale: _A, adj_x1: _Bool, adj_x2: _Bool, *, out: _OutA = None, stream: None = None) -> _N:
     """Multiplies int8 matrices, each optionally transposed, and dequantises."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v2(x1: _A, x2: _A, bias: Optional[_A] = None, *, deq_scale: _A, adj_x1: _Bool, adj_x2: _Bool, out: _OutA = None, stream: None = None) -> _N: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v2(x1: Tensor, x2: _B, bias: Optional[_B], deq_scale: _B, adj_x1: _Bool, adj_x2: _Bool, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v2(x1: Tensor, x2: _B, bias: Optional[_B] = None, *, deq_scale: _B, adj_x1: _Bool, adj_x2: _Bool, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v2(x1: _A, x2: Tensor, bias: Optional[_B], deq_scale: _B, adj_x1: _Bool, adj_x2: _Bool, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v2(x1: _A, x2: Tensor, bias: Optional[_B] = None, *, deq_scale: _B, adj_x1: _Bool, adj_x2: _Bool, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v2(x1: _Torch, x2: _C, bias: Optional[_C], deq_scale: _C, adj_x1: _Bool, adj_x2: _Bool, *, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v2(x1: _Torch, x2: _C, bias: Optional[_C] = None, *, deq_scale: _C, adj_x1: _Bool, adj_x2: _Bool, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v2(x1: _A, x2: _A, bias: Optional[_B], deq_scale: _B, adj_x1: _Bool, adj_x2: _Bool, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v2(x1: _A, x2: _A, bias: Optional[_B] = None, *, deq_scale: _B, adj_x1: _Bool, adj_x2: _Bool, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v3(x1: _A, x2: _A, scale: _A, offset: Optional[_A], bias: Optional[_A], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutA = None, stream: None = None) -> _N:
     """Multiplies quantised matrices and scales the product column by column."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v3(x1: _A, x2: _A, scale: _A, offset: Optional[_A] = None, bias: Optional[_A] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutA = None, stream: None = None) -> _N: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v3(x1: Tensor, x2: _B, scale: _B, offset: Optional[_B], bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v3(x1: Tensor, x2: _B, scale: _B, offset: Optional[_B] = None, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v3(x1: _A, x2: Tensor, scale: _B, offset: Optional[_B], bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v3(x1: _A, x2: Tensor, scale: _B, offset: Optional[_B] = None, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v3(x1: _Torch, x2: _C, scale: _C, offset: Optional[_C], bias: Optional[_C], transpose_x1: _Bool, transpose_x2: _Bool, *, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v3(x1: _Torch, x2: _C, scale: _C, offset: Optional[_C] = None, bias: Optional[_C] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v3(x1: _A, x2: _A, scale: _B, offset: Optional[_B], bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v3(x1: _A, x2: _A, scale: _B, offset: Optional[_B] = None, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v4(x1: _A, x2: _A, scale: _A, offset: Optional[_A], pertoken_scale: Optional[_A], bias: Optional[_A], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutA = None, stream: None = None) -> _N:
     """Multiplies quantised matrices and scales the product column by column and row by row."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v4(x1: _A, x2: _A, scale: _A, offset: Optional[_A] = None, pertoken_scale: Optional[_A] = None, bias: Optional[_A] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutA = None, stream: None = None) -> _N: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v4(x1: Tensor, x2: _B, scale: _B, offset: Optional[_B], pertoken_scale: Optional[_B], bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v4(x1: Tensor, x2: _B, scale: _B, offset: Optional[_B] = None, pertoken_scale: Optional[_B] = None, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v4(x1: _A, x2: Tensor, scale: _B, offset: Optional[_B], pertoken_scale: Optional[_B], bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v4(x1: _A, x2: Tensor, scale: _B, offset: Optional[_B] = None, pertoken_scale: Optional[_B] = None, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v4(x1: _Torch, x2: _C, scale: _C, offset: Optional[_C], pertoken_scale: Optional[_C], bias: Optional[_C], transpose_x1: _Bool, transpose_x2: _Bool, *, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v4(x1: _Torch, x2: _C, scale: _C, offset: Optional[_C] = None, pertoken_scale: Optional[_C] = None, bias: Optional[_C] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v4(x1: _A, x2: _A, scale: _B, offset: Optional[_B], pertoken_scale: Optional[_B], bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.quant_matmul_v5); releases after 2026-12-30 may lack it")
 def quant_matmul_v4(x1: _A, x2: _A, scale: _B, offset: Optional[_B] = None, pertoken_scale: Optional[_B] = None, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
 def quant_matmul_v5(x1: _A, x2: _A, x1_scale: Optional[_A], x2_scale: _A, y_scale: Optional[_A], x1_offset: Optional[_A], x2_offset: Optional[_A], y_offset: Optional[_A], bias: Optional[_A], transpose_x1: _Bool, transpose_x2: _Bool, group_size: _Int, *, out: _OutA = None, stream: None = None) -> _N:
@@ -18111,25 +18357,35 @@ def view_copy(dst_size: _Torch, dst_stride: _C, dst_storage_offset: _C, src: _C,
 @overload
 def view_copy(dst_size: _A, dst_stride: _A, dst_storage_offset: _B, src: _B, src_size: _B, src_stride: _B, src_storage_offset: _B, *, out: _OutB = None, stream: Stream) -> ViewCopyResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.weight_quant_batch_matmul_v3); releases after 2026-12-30 may lack it")
 def weight_quant_batch_matmul(x1: _A, x2: _A, diagonal_matrix: Optional[_A], deq_offset: Optional[_A], deq_scale: Optional[_A], add_offset: Optional[_A], mul_scale: Optional[_A], bias: Optional[_A], transpose_x1: _Bool, transpose_x2: _Bool, antiquant_scale: _Float, antiquant_offset: _Float, *, out: _OutA = None, stream: None = None) -> _N:
     """Multiplies by a weight stored in fewer bits, which is dequantised on the way."""
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.weight_quant_batch_matmul_v3); releases after 2026-12-30 may lack it")
 def weight_quant_batch_matmul(x1: _A, x2: _A, diagonal_matrix: Optional[_A] = None, deq_offset: Optional[_A] = None, deq_scale: Optional[_A] = None, add_offset: Optional[_A] = None, mul_scale: Optional[_A] = None, bias: Optional[_A] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, antiquant_scale: _Float, antiquant_offset: _Float, out: _OutA = None, stream: None = None) -> _N: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.weight_quant_batch_matmul_v3); releases after 2026-12-30 may lack it")
 def weight_quant_batch_matmul(x1: Tensor, x2: _B, diagonal_matrix: Optional[_B], deq_offset: Optional[_B], deq_scale: Optional[_B], add_offset: Optional[_B], mul_scale: Optional[_B], bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, antiquant_scale: _Float, antiquant_offset: _Float, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.weight_quant_batch_matmul_v3); releases after 2026-12-30 may lack it")
 def weight_quant_batch_matmul(x1: Tensor, x2: _B, diagonal_matrix: Optional[_B] = None, deq_offset: Optional[_B] = None, deq_scale: Optional[_B] = None, add_offset: Optional[_B] = None, mul_scale: Optional[_B] = None, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, antiquant_scale: _Float, antiquant_offset: _Float, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.weight_quant_batch_matmul_v3); releases after 2026-12-30 may lack it")
 def weight_quant_batch_matmul(x1: _A, x2: Tensor, diagonal_matrix: Optional[_B], deq_offset: Optional[_B], deq_scale: Optional[_B], add_offset: Optional[_B], mul_scale: Optional[_B], bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, antiquant_scale: _Float, antiquant_offset: _Float, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.weight_quant_batch_matmul_v3); releases after 2026-12-30 may lack it")
 def weight_quant_batch_matmul(x1: _A, x2: Tensor, diagonal_matrix: Optional[_B] = None, deq_offset: Optional[_B] = None, deq_scale: Optional[_B] = None, add_offset: Optional[_B] = None, mul_scale: Optional[_B] = None, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, antiquant_scale: _Float, antiquant_offset: _Float, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.weight_quant_batch_matmul_v3); releases after 2026-12-30 may lack it")
 def weight_quant_batch_matmul(x1: _Torch, x2: _C, diagonal_matrix: Optional[_C], deq_offset: Optional[_C], deq_scale: Optional[_C], add_offset: Optional[_C], mul_scale: Optional[_C], bias: Optional[_C], transpose_x1: _Bool, transpose_x2: _Bool, antiquant_scale: _Float, antiquant_offset: _Float, *, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.weight_quant_batch_matmul_v3); releases after 2026-12-30 may lack it")
 def weight_quant_batch_matmul(x1: _Torch, x2: _C, diagonal_matrix: Optional[_C] = None, deq_offset: Optional[_C] = None, deq_scale: Optional[_C] = None, add_offset: Optional[_C] = None, mul_scale: Optional[_C] = None, bias: Optional[_C] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, antiquant_scale: _Float, antiquant_offset: _Float, out: Any = None, stream: None = None) -> Any: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.weight_quant_batch_matmul_v3); releases after 2026-12-30 may lack it")
 def weight_quant_batch_matmul(x1: _A, x2: _A, diagonal_matrix: Optional[_B], deq_offset: Optional[_B], deq_scale: Optional[_B], add_offset: Optional[_B], mul_scale: Optional[_B], bias: Optional[_B], transpose_x1: _Bool, transpose_x2: _Bool, antiquant_scale: _Float, antiquant_offset: _Float, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
+@deprecated("deprecated since CANN 8.5.0 (use ops.weight_quant_batch_matmul_v3); releases after 2026-12-30 may lack it")
 def weight_quant_batch_matmul(x1: _A, x2: _A, diagonal_matrix: Optional[_B] = None, deq_offset: Optional[_B] = None, deq_scale: Optional[_B] = None, add_offset: Optional[_B] = None, mul_scale: Optional[_B] = None, bias: Optional[_B] = None, *, transpose_x1: _Bool, transpose_x2: _Bool, antiquant_scale: _Float, antiquant_offset: _Float, out: _OutB = None, stream: Stream) -> Tensor: ...
 @overload
 def weight_quant_batch_matmul_experiment(x: _A, weight: _A, antiquant_scale: _A, *, out: _OutA = None, stream: None = None) -> _N:
@@ -18220,25 +18476,35 @@ class WeightQuantMatmulAllReduceAddRmsNormResult(NamedTuple, Generic[_T]):
     y: _T
     norm: _T
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A], antiquant_scale: _A, antiquant_offset: Optional[_A], residual: _A, gamma: _A, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, *, out: _OutA = None, stream: None = None) -> WeightQuantMatmulAllReduceAddRmsNormResult[_N]:
     """Multiplies by a quantised weight, sums over all ranks, adds a residual and normalises by the root mean square."""
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_A] = None, *, antiquant_scale: _A, antiquant_offset: Optional[_A] = None, residual: _A, gamma: _A, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, out: _OutA = None, stream: None = None) -> WeightQuantMatmulAllReduceAddRmsNormResult[_N]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def weight_quant_matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B], antiquant_scale: _B, antiquant_offset: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, *, out: _OutB = None, stream: _S = None) -> WeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def weight_quant_matmul_all_reduce_add_rms_norm(x1: Tensor, x2: _B, bias: Optional[_B] = None, *, antiquant_scale: _B, antiquant_offset: Optional[_B] = None, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, out: _OutB = None, stream: _S = None) -> WeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B], antiquant_scale: _B, antiquant_offset: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, *, out: _OutB = None, stream: _S = None) -> WeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: Tensor, bias: Optional[_B] = None, *, antiquant_scale: _B, antiquant_offset: Optional[_B] = None, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, out: _OutB = None, stream: _S = None) -> WeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def weight_quant_matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C], antiquant_scale: _C, antiquant_offset: Optional[_C], residual: _C, gamma: _C, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, *, out: Any = None, stream: None = None) -> WeightQuantMatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def weight_quant_matmul_all_reduce_add_rms_norm(x1: _Torch, x2: _C, bias: Optional[_C] = None, *, antiquant_scale: _C, antiquant_offset: Optional[_C] = None, residual: _C, gamma: _C, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, out: Any = None, stream: None = None) -> WeightQuantMatmulAllReduceAddRmsNormResult[Any]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B], antiquant_scale: _B, antiquant_offset: Optional[_B], residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, *, out: _OutB = None, stream: Stream) -> WeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
+@deprecated("deprecated since CANN 9.0.0 (use ops.weight_quant_matmul_all_reduce and ops.add_rms_norm); releases after 2027-03-30 may lack it")
 def weight_quant_matmul_all_reduce_add_rms_norm(x1: _A, x2: _A, bias: Optional[_B] = None, *, antiquant_scale: _B, antiquant_offset: Optional[_B] = None, residual: _B, gamma: _B, epsilon: _Float, group: str, reduce_op: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, out: _OutB = None, stream: Stream) -> WeightQuantMatmulAllReduceAddRmsNormResult[Tensor]: ...
 @overload
 def weight_quant_matmul_all_reduce_v2(x1: _A, x2: _A, bias: Optional[_A], antiquant_scale: _A, antiquant_offset: Optional[_A], x3: Optional[_A], group: str, reduce_op: str, comm_mode: str, comm_turn: _Int, stream_mode: _Int, antiquant_group_size: _Int, *, out: _OutA = None, stream: None = None) -> _N:

@@ -11,7 +11,7 @@ import inspect
 import json
 from typing import Any, NamedTuple
 
-from ascend_aclnn.catalog import FOLDER, REQUIRED, Kind, Operator, Parameter
+from ascend_aclnn.catalog import FOLDER, REQUIRED, Kind, Operator, Parameter, life
 from ascend_aclnn.core.errors import status_name
 
 # What a caller passes, in words.
@@ -174,6 +174,8 @@ def status_words(operator: Operator) -> list[tuple[int, str]]:
 def docstring(operator: Operator) -> str:
     """The docstring of the Python function."""
     lines = [operator.summary or f"Calls {operator.name}.", ""]
+    if end_words(operator):
+        lines += [f"{end_words(operator)[0].upper()}{end_words(operator)[1:]}.", ""]
     if operator.formula:
         lines += [f"    {part}" for part in operator.formula.split("; ")] + [""]
     for title, parameters in (("Parameters", operator.inputs), ("Results", operator.outputs)):
@@ -243,8 +245,19 @@ def in_scope(operator: Operator, scope: str) -> bool:
     )
 
 
+def release_of(operator: Operator) -> str:
+    """The release that brought an operator, else the public sources that it was first seen in: "9.0.0", "2026-08"."""
+    return life.of(operator.name).since or operator.since
+
+
 def since_words(operator: Operator) -> str:
     """Since which CANN an operator is known, in words."""
-    if operator.since == "8.1.RC1":
-        return "CANN 8.1.RC1 or earlier"
+    release = life.of(operator.name).since
+    if release:
+        return f"CANN {release}{' or earlier' if release == life.OLDEST else ''}"
     return f"the public sources of {operator.since}" if operator.since else "unknown"
+
+
+def end_words(operator: Operator) -> str:
+    """When an operator's life ends, and what replaces it; "" where nothing is announced."""
+    return life.end_words(life.of(operator.name))

@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn import catalog
-from ascend_aclnn.catalog import REQUIRED, Operator, Parameter, single
+from ascend_aclnn.catalog import REQUIRED, Operator, Parameter, life, single
 from ascend_aclnn.catalog.headers import HeaderReport, compare
 from ascend_aclnn.catalog.naming import operator_python_name
 from ascend_aclnn.catalog.signature import (
     c_prototype,
+    end_words,
     example_lines,
     meaning,
     parameter_words,
     product_words,
     python_signature,
+    release_of,
     since_words,
     status_words,
 )
@@ -88,8 +90,10 @@ def run_ops(options: argparse.Namespace) -> int:
             operator.name,
             operator.family.replace("experimental/", ""),
             " ".join(operator.products or ()) or "-",
-            operator.since,
-            ("experimental: " if operator.experimental else "") + operator.summary,
+            release_of(operator),
+            ("experimental: " if operator.experimental else "")
+            + ("deprecated: " if life.of(operator.name).announced else "")
+            + operator.summary,
         ]
         for operator in operators
     ]
@@ -251,6 +255,7 @@ def operator_text(operator: Operator) -> str:
     lines = wrap(f"ops.{python_signature(operator)}", "", hanging="    ")
     lines += wrap(operator.summary, "")
     lines += [f"    {part}" for part in operator.formula.split("; ") if part]
+    lines += wrap(end_words(operator), "")
     rows = []
     for parameter in operator.parameters:
         kind, dtypes, rank, formats, notes = parameter_words(parameter)
@@ -263,6 +268,13 @@ def operator_text(operator: Operator) -> str:
     facts += ["experimental"] if operator.experimental else []
     facts += [f"{products} {words}" for products, words in (operator.determinism or {}).items()]
     lines += wrap(" | ".join(facts), "")
+    lived = life.of(operator.name)
+    for said in lived.announced:
+        lines += wrap(f"life     CANN {said.release}: deprecated{announced_words(said)}", "", hanging="    ")
+    if lived.removed:
+        lines += wrap(f"life     CANN {lived.removed}: gone ({lived.removed_source})", "", hanging="    ")
+    for change in lived.changes:
+        lines += wrap(f"life     CANN {change.release}: {change.what}", "", hanging="    ")
     for code, words in status_words(operator):
         lines += wrap(f"status {code} {status_name(code)}: {words}", "", hanging="    ")
     covered = coverage(operator)
@@ -286,14 +298,37 @@ def operator_text(operator: Operator) -> str:
     return "\n".join(lines)
 
 
+def announced_words(said: life.Announcement) -> str:
+    """What an announcement says beside the release: the day, what replaces the name, a note, the source."""
+    day = f", releases after {said.after} may lack it" if said.after else ""
+    by = f"; use {' and '.join(said.replaced_by)}" if said.replaced_by else ""
+    note = f"; {said.note}" if said.note else ""
+    return f"{day}{by}{note} ({said.source})"
+
+
+def life_json(lived: life.Life) -> dict[str, Any]:
+    """The life of a name, for programs."""
+    return {
+        "since": lived.since or None,
+        "deprecated": lived.deprecated or None,
+        "removal_after": lived.removal or None,
+        "removed": lived.removed or None,
+        "replaced_by": list(lived.replaced_by),
+        "source": lived.source or None,
+        "announced": [said._asdict() for said in lived.announced],
+        "changes": [change._asdict() for change in lived.changes],
+    }
+
+
 def summary_json(operator: Operator) -> dict[str, Any]:
     return {
         "name": operator.name,
         "python_name": operator.python_name,
         "family": operator.family,
         "products": list(operator.products or ()),
-        "since": operator.since,
+        "since": release_of(operator),
         "experimental": operator.experimental,
+        "deprecated": life.of(operator.name).deprecated or None,
         "summary": operator.summary,
     }
 
@@ -308,6 +343,7 @@ def operator_json(operator: Operator) -> dict[str, Any]:
         "c_prototype": c_prototype(operator).splitlines(),
         "header": operator.header,
         "formula": operator.formula,
+        "life": life_json(life.of(operator.name)),
         "document": operator.document,
         "url": operator.url,
         "example": None if operator.example is None else operator.example._asdict(),

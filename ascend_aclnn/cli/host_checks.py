@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 from ascend_aclnn.backends.npu.library import INSTALL_INFO, RUNTIME_NAMES, driver_home, is_file, kind_of, owner_of
-from ascend_aclnn.backends.npu.versions import value_of
+from ascend_aclnn.backends.npu.versions import ops_versions, package_version, value_of
+from ascend_aclnn.catalog import life
 from ascend_aclnn.core.error_codes import find, remedy_of
 
 CONTROL_NODES = ("davinci_manager", "devmm_svm", "hisi_hdc")
@@ -169,14 +170,24 @@ def check_kernels(opp: Path, soc: str) -> Iterator[Finding]:
 
 
 def check_versions(home: Path) -> Iterator[Finding]:
-    """Packages of one CANN that are of different releases."""
-    packages = ("runtime", "opp", "opp_kernel", "compiler")
+    """Packages of one CANN that do not go together: since 8.5.2 operators of another release may, where release notes say so."""
+    packages = ("runtime", "opp_kernel", "compiler")
     package_versions = ((package, package_version(home, package)) for package in packages)
     versions = {package: version for package, version in package_versions if version is not None}
+    toolkit = versions.get("runtime")
+    for package, version in ops_versions(home).items():
+        if toolkit is None or life.supported(toolkit, version) is None:
+            versions[package] = version
     if len({_release(version) for version in versions.values()}) > 1:
         listed = ", ".join(f"{package} {version}" for package, version in versions.items())
         text = f"packages of different releases in {home}: {listed}"
-        yield Finding("versions", text, "reinstall the toolkit and the kernels (ops) package of one release")
+        yield Finding("versions", text, _GO_TOGETHER)
+
+
+_GO_TOGETHER = (
+    "install the toolkit and the operators (ops) of one release, or a pair that release notes name "
+    "(docs/upgrading.md: toolkit and operators)"
+)
 
 
 def check_driver(driver: Path, home: Path) -> Iterator[Finding]:
@@ -225,12 +236,6 @@ def _listed(names: Optional[str]) -> list[str]:
 
 def _numbers(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)]
-
-
-def package_version(home: Path, package: str) -> Optional[str]:
-    """The version of a package of a CANN, by its version.info."""
-    places = (home / "share/info" / package / "version.info", home / package / "version.info")
-    return next(filter(None, (value_of(path, "Version") for path in places)), None)
 
 
 def _release(version: str) -> str:

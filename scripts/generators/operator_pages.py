@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ascend_aclnn import catalog
-from ascend_aclnn.catalog import Operator, Parameter
+from ascend_aclnn.catalog import Operator, Parameter, life
 from ascend_aclnn.catalog.relations import relations
 from ascend_aclnn.catalog.signature import (
     c_prototype,
+    end_words,
     example_lines,
     meaning,
     parameter_words,
@@ -124,6 +125,8 @@ def comparison_rows(operator: Operator) -> list[tuple[str, str]]:
     rows = [
         ("products", " ".join(operator.products or ()) or "not documented"),
         ("since", since_words(operator)),
+        *[("life", f"CANN {change.release}: {change.what}") for change in life.of(operator.name).changes],
+        *([("life", end_words(operator))] if end_words(operator) else []),
     ]
     if operator.experimental:
         rows.append(("experimental", "yes: a default build of CANN does not install it"))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ascend_aclnn import catalog
-from ascend_aclnn.catalog import Operator
-from ascend_aclnn.catalog.signature import python_signature
+from ascend_aclnn.catalog import Operator, life
+from ascend_aclnn.catalog.signature import python_signature, release_of
 from ascend_aclnn.cli.coverage import Coverage, coverage
 from generators import single
 
@@ -62,6 +62,11 @@ def overview(families: dict[str, list[Row]]) -> str:
         "  operator's document speak: null pointers, dtypes, ranks;",
         "- *NumPy*: that the NumPy backend computes.",
         "",
+        "*Life* in the tables of the families is the CANN release that brought an operator, the changes of its prototype and",
+        "of its documented dtypes since, and its end as far as release notes and headers announce it",
+        "([Upgrading](../upgrading.md)). 8.1.RC1 means that or an earlier release; a month, the public sources in which an",
+        "operator was first seen.",
+        "",
         "![Coverage by family: bars of operators with a reference, with own rules, and bound only](coverage.svg)",
         "",
         "| family | operators | outputs | checks | NumPy |",
@@ -93,7 +98,7 @@ def family_page(family: str, rows: list[Row]) -> str:
             continue
         lines += [title, ""] if title else []
         lines += [
-            "| operator | what it computes | function | products | since | outputs | checks | NumPy |",
+            "| operator | what it computes | function | products | life | outputs | checks | NumPy |",
             "| --- " * 8 + "|",
         ]
         for operator, covered in some:
@@ -104,7 +109,7 @@ def family_page(family: str, rows: list[Row]) -> str:
                 description(operator),
                 f"`{signature}`",
                 " ".join(operator.products or ()),
-                operator.since,
+                life_words(operator),
                 mark(covered.outputs),
                 mark(covered.checks),
                 mark(covered.reference),
@@ -114,6 +119,15 @@ def family_page(family: str, rows: list[Row]) -> str:
     lines.append("Every function also takes `out=None` and `stream=None`. [All families](README.md)")
     lines.append("")
     return "\n".join(lines)
+
+
+def life_words(operator: Operator) -> str:
+    """The release that brought an operator, the changes since, and its end as far as it is announced."""
+    lived = life.of(operator.name)
+    words = [release_of(operator)]
+    words += [f"{change.release}: {change.what}" for change in lived.changes]
+    words += [f"**{life.end_words(lived, python=False)}**"] if life.end_words(lived) else []
+    return "<br>".join(words)
 
 
 def description(operator: Operator) -> str:

@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAVIGATION = (
     ("README.md", "Getting started", "快速入门"),
     ("docs/hardware.md", "The first day on a card", "在卡上的第一天"),
+    ("docs/upgrading.md", "Upgrading CANN", "升级 CANN"),
     ("docs/errors.md", "Error codes", "错误码"),
     ("docs/arrays.md", "Tensors as arrays", "数组用法"),
     ("docs/streams.md", "Streams and memory", "流与内存"),

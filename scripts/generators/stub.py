@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ascend_aclnn import catalog, rules
-from ascend_aclnn.catalog import REQUIRED, Kind, Operator, Parameter
+from ascend_aclnn.catalog import REQUIRED, Kind, Operator, Parameter, life
 from ascend_aclnn.catalog.signature import (
     PythonParameter,
     ResultField,
@@ -36,6 +36,7 @@ from typing import Any, Generic, NamedTuple, Optional, Protocol, SupportsFloat, 
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import deprecated
 
 from ascend_aclnn.core.dtypes import DTypeLike
 from ascend_aclnn.core.scalar import Scalar
@@ -176,9 +177,12 @@ def operator_text(operator: Operator) -> str:
         for variant in variants(rows)
         for head in heads(operator, rows, variant)
     ]
+    end = life.end_words(life.of(operator.name))
     for i, signature in enumerate(signatures):
         if len(signatures) > 1:
             lines.append("@overload")
+        if end:
+            lines.append(f"@deprecated({json.dumps(end)})")
         lines.append(f"{signature} ..." if i else f'{signature}\n    """{operator.summary}"""')
     return "\n".join(lines)
 

@@ -191,6 +191,37 @@ def test_aggregates_older_paths_and_other_libraries(compiler: str, emulator_home
     assert compile_and_run(compiler, emulator_home, source, tmp_path, flags) == ""
 
 
+@pytest.mark.parametrize(
+    "include",
+    [
+        "hccl/hccl.h",  # includes acl/acl.h, as CANN's does
+        "aclnnop/aclnn_all_gather_matmul.h",
+        "aclnnop/aclnn_matmul_all_reduce.h",
+        "aclnnop/level2/aclnn_matmul_reduce_scatter.h",
+    ],
+)
+def test_headers_of_communication_bring_the_runtime(
+    compiler: str, emulator_home: Path, tmp_path: Path, include: str
+) -> None:
+    """CANN 8.1's headers of communicating operators include hccl.h and <string>; programs rely on it."""
+    text = "" if include == "hccl/hccl.h" else "    return static_cast<int>(std::string(rank.internal, 0).size());\n"
+    source = tmp_path / "ranks.cpp"
+    source.write_text(
+        f'#include "{include}"\n'
+        "int main() {\n"
+        "    HcclComm comm = nullptr;\n"
+        "    HcclRootInfo rank;\n"
+        "    if (aclInit(nullptr) != ACL_SUCCESS || aclrtSetDevice(0) != ACL_SUCCESS) return 1;\n"
+        "    if (HcclGetRootInfo(&rank) != HCCL_SUCCESS) return 2;\n"
+        "    if (HcclCommInitRootInfo(1, &rank, 0, &comm) != HCCL_SUCCESS) return 3;\n"
+        "    if (HcclCommDestroy(comm) != HCCL_SUCCESS || aclFinalize() != ACL_SUCCESS) return 4;\n"
+        f"{text}"
+        "}\n"
+    )
+    flags = (f"-L{emulator_home / 'lib64'}", "-Wl,--no-as-needed", "-lhccl")
+    assert compile_and_run(compiler, emulator_home, source, tmp_path, flags) == ""
+
+
 NUMBERS = r"""
 #include "aclnn/opdev/bfloat16.h"
 #include <cstdio>

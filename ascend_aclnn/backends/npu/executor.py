@@ -22,6 +22,7 @@ from ascend_aclnn.backends.npu.library import Libraries
 from ascend_aclnn.backends.npu.memory import NpuStorage, block_size
 from ascend_aclnn.backends.npu.runtime import DeviceState, StreamState
 from ascend_aclnn.backends.npu.session import Session
+from ascend_aclnn.backends.npu.versions import warn_of_deprecated
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.errors import INNER_ERROR, AclError
 from ascend_aclnn.core.socs import soc
@@ -491,6 +492,7 @@ class Launcher:
         plan = self._plans.get(operator)
         if plan is None:
             plan = self._plans[operator] = LaunchPlan(operator, self.session.libraries)
+            warn_of_deprecated(operator, self.session.libraries)  # once, whatever a filter makes of it
         return plan
 
     def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:

@@ -28,7 +28,7 @@ _RUNTIME_HEADERS = {
     "acl/acl.h": ("acl/acl_rt.h", "acl/acl_op.h", "acl/acl_mdl.h"),
     "aclnn/acl_meta.h": ("aclnn/acl_meta_types.h",),
     "aclnn/aclnn_base.h": ("aclnn/acl_meta.h",),
-    "hccl/hccl.h": ("hccl/hccl_types.h",),
+    "hccl/hccl.h": ("hccl/hccl_types.h", "hccl/hccl_comm.h", "acl/acl.h"),
     "hccl/hccl_comm.h": ("hccl/hccl_types.h",),
 }
 
@@ -40,9 +40,6 @@ _AGGREGATES = {
     "aclnnop/aclnn_math.h": "ops-math/",
     "aclnnop/aclnn_rand.h": "ops-math/random",
 }
-
-# Standard headers that CANN's own include and whose users rely on it.
-_STANDARD = {"aclnnop/aclnn_group_norm_backward.h": "array"}
 
 _C_TYPES = {"void", "char", "int", "float", "double", "bool", "size_t"} | {
     f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
@@ -105,15 +102,10 @@ def write(directory: Path) -> None:
         groups.setdefault(operator.header, []).extend(operator_prototypes(operator))
     for name, row in helper_functions().items():
         groups.setdefault(row["header"], []).append(helper_prototype(name, row))
+    further = _further_includes()
     for header, lines in groups.items():
-        _write(directory, header, ("aclnn/aclnn_base.h",), lines)
-        if header in _STANDARD:
-            text = (directory / header).read_text(encoding="utf-8")
-            standard = f"#ifdef __cplusplus\n#include <{_STANDARD[header]}>\n#endif\n"
-            (directory / header).write_text(
-                text.replace("\n\n#include", f"\n\n{standard}#include", 1), encoding="utf-8"
-            )
         folder, _, name = header.rpartition("/")
+        _write(directory, header, ("aclnn/aclnn_base.h", *further.get(name, ())), lines)
         other = f"{folder.removesuffix('/level2')}{'' if folder.endswith('/level2') else '/level2'}/{name}"
         if folder in ("aclnnop", "aclnnop/level2") and other not in groups:
             _write(directory, other, (header,), ())
@@ -122,6 +114,19 @@ def write(directory: Path) -> None:
             catalog.get(name).header for name in catalog.names() if catalog.get(name).family.startswith(beginning)
         }
         _write(directory, header, sorted(families), ())
+
+
+def _further_includes() -> dict[str, list[str]]:
+    """What CANN's headers of operators include beside aclnn_base.h, and their users rely on: by the header's name.
+
+    Read from the headers of CANN 8.1.RC1 and of the newest public sources: the earlier ones include more of hccl.
+    """
+    rows: dict[str, str] = json.loads((catalog.DATA / "header_includes.json").read_text(encoding="utf-8"))
+    includes: dict[str, list[str]] = {}
+    for include, names in rows.items():
+        for name in names.split():
+            includes.setdefault(f"{name}.h", []).append(include)
+    return includes
 
 
 def prototype(name: str, row: dict[str, Any]) -> str:
@@ -204,7 +209,9 @@ def _write(directory: Path, header: str, includes: Sequence[str], lines: Iterabl
     guard = "ASCEND_ACLNN_" + re.sub(r"\W", "_", header).upper()
     text = [f"/* {header}: made by ascend_aclnn from its operator catalog. */"]
     text += [f"#ifndef {guard}", f"#define {guard}", ""]
-    text += [f'#include "{include}"' for include in includes]
+    text += [f'#include "{include}"' for include in includes if "/" in include]
+    standard = [f"#include <{include}>" for include in includes if "/" not in include]  # of C++
+    text += ["#ifdef __cplusplus", *standard, "#endif"] if standard else []
     text += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *lines, ""]
     text += ["#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
     path = directory / header
