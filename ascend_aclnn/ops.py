@@ -140,6 +140,8 @@ def _close_names(name: str) -> list[str]:
         text = text.replace("_", "").lower()
         return text[5:] if text.startswith("aclnn") else text
 
+    if name.startswith("npu_"):  # as torch_npu calls its own
+        name = name[4:]
     stem = name.rstrip("_")
     forms = ("", "_scalar", "_tensor", "_tensor_scalar", "_tensor_tensor")
     in_place = [f"inplace_{stem}{form}" for form in forms] if name.endswith("_") else []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import sys
+from types import FrameType
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -174,11 +175,24 @@ def export(
         return _export_array(tensor.numpy(), tensor.dtype) if copy else _export_host(tensor)
     if copy:
         raise BufferError("the npu backend exports no copies: clone the tensor first")
+    if _torch_without_npu_asks():
+        # torch drops what it refuses while its exception is set, and no Python code can run then.
+        text = "the tensor is on an NPU, which torch knows by torch_npu only, and that is not imported"
+        raise BufferError(f"{text}; copy it: torch.from_numpy(x.numpy())")
     if stream is None:
         tensor.storage.wait()
     elif stream != -1:
         tensor.storage.make_wait(Stream.from_handle(stream, tensor.device))
     return _capsule_of(tensor, (EXT_DEV, tensor.device))
+
+
+def _torch_without_npu_asks() -> bool:
+    """Whether it is torch.from_dlpack that wants a capsule, in a process without torch_npu."""
+    if "torch" not in sys.modules or "torch_npu" in sys.modules:
+        return False
+    frame: Optional[FrameType] = sys._getframe(2)  # of the caller of export(): Tensor.__dlpack__
+    caller = None if frame is None else frame.f_back
+    return caller is not None and caller.f_globals.get("__name__") == "torch.utils.dlpack"
 
 
 def _export_array(array: npt.NDArray[Any], dtype: DataType) -> Any:

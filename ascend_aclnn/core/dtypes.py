@@ -219,7 +219,10 @@ def as_datatype(dtype: DTypeLike) -> DataType:
     except TypeError:
         raise TypeError(_unknown_dtype(dtype)) from None
     if numpy_dtype.type is np.void:  # bytes, which equal the dtype of HIFLOAT8 where they come one by one
-        raise TypeError(f"CANN has no data type for NumPy's {numpy_dtype}")
+        raise TypeError(
+            f"CANN has no data type for NumPy's {numpy_dtype}, which np.load makes of bfloat16 and the like; name the data "
+            'type: asarray(x, "bfloat16"), or keep tensors by aclnn.save and aclnn.load'
+        )
     member = _FROM_NUMPY.get(numpy_dtype)
     if member is None:
         member = _FROM_NUMPY.get(numpy_dtype.newbyteorder("="))  # of a foreign byte order: its values are copied

@@ -100,9 +100,11 @@ def encode(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def convert(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """``array.astype(dtype)``, from and to HIFLOAT8 too."""
+    """``array.astype(dtype)``, from and to HIFLOAT8 too; bytes are the elements themselves."""
     if array.dtype == dtype:
         return array
+    if array.dtype.type is np.void and array.dtype.names is None and array.dtype.itemsize == dtype.itemsize:
+        return array.view(dtype)  # as np.load gives the types that NumPy lacks
     if array.dtype == DTYPE:
         array = decode(array)
     return encode(array) if dtype == DTYPE else array.astype(dtype)

@@ -58,6 +58,8 @@ def test_unknown_names_suggest_known_ones() -> None:
         ("eq", "eq_tensor or eq_scalar"),
         ("isfinite", "is_finite"),
         ("masked_fill_", "inplace_masked_fill_"),
+        ("npu_swiglu", "swi_glu"),
+        ("npu_fusion_attention", "flash_attention_score"),
     ]:
         with pytest.raises(AttributeError, match=f"did you mean {right}"):
             getattr(ops, wrong)

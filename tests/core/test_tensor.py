@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -163,6 +167,37 @@ def test_dlpack_with_numpy() -> None:
         host[0, 0, 0] = 42
         assert t.numpy()[0, 0, 0] == 42
         assert np.from_dlpack(t).tolist() == host.tolist()
+
+
+def test_torch_without_torch_npu_is_told_that_it_cannot_use_an_npu_s_memory(emulator_home: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    text = """
+import torch
+import ascend_aclnn as aclnn
+x = aclnn.ones(3)
+assert aclnn.backend().name == "npu"
+try:
+    torch.from_dlpack(x)
+except BufferError as error:
+    print(error)
+print(torch.from_numpy(x.numpy()).tolist())
+"""
+    environment = {**os.environ, "ASCEND_HOME_PATH": str(emulator_home), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    result = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
+    first, second = result.stdout.splitlines()
+    assert "torch.from_numpy(x.numpy())" in first and second == "[1.0, 1.0, 1.0]" and not result.stderr
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "int4"])  # of float8 NumPy writes files that it cannot read
+def test_bytes_of_npy_files_are_elements_once_their_type_is_named(name: str, tmp_path: Path) -> None:
+    array = np.array([1, -2, 3]).astype(getattr(ml_dtypes, name))
+    np.save(tmp_path / "x.npy", array)
+    loaded = np.load(tmp_path / "x.npy")
+    assert loaded.dtype.kind == "V"
+    with aclnn.use_backend("numpy"):
+        assert aclnn.asarray(loaded, name).numpy().tolist() == array.tolist()
+        with pytest.raises(TypeError, match=r'name the data type: asarray\(x, "bfloat16"\)'):
+            aclnn.asarray(loaded)
 
 
 def test_a_tensor_keeps_its_dtype() -> None:

@@ -42,7 +42,8 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
     entry = reference.find(operator)
     if entry is None:
         reason = REASONS.get(operator.name)
-        return "the NumPy backend has no reference for this operator" + (f": {reason}" if reason else "")
+        text = "the NumPy backend has no reference for this operator"
+        return f"{text}{f': {reason}' if reason else '; docs/adding-an-operator.md says how to register one'}"
     for parameter, value in zip(operator.parameters, values):
         for spec in value if isinstance(value, list) else (value,):
             if not isinstance(spec, TensorSpec):
