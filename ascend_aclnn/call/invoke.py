@@ -9,7 +9,7 @@ from ascend_aclnn.backends.interface import Backend, HostRunner
 from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.outputs import bind_outputs, blame_inputs
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.core.errors import AclError
+from ascend_aclnn.core.errors import INNER_ERROR, AclError
 from ascend_aclnn.core.streams import Stream, current_stream
 from ascend_aclnn.core.tensor import Tensor
 
@@ -31,9 +31,13 @@ def invoke(invocation: Invocation, args: Sequence[Any], out: Any, stream: Option
 
 
 def refuse_captured(backend: Backend, operator: Operator, stream: Optional[Stream]) -> None:
-    """Raises 107027 for a data-dependent operator on a stream that is captured."""
-    why = f"{operator.name} gives its outputs shapes that depend on data, for which the call waits"
-    backend.refuse_captured(current_stream() if stream is None else stream, "aclrtSynchronizeStream", why)
+    """Raises 561000, as CANN's phase two does, for a data-dependent operator on a stream that is captured."""
+    chosen = current_stream() if stream is None else stream
+    recorder = backend.captures.get((chosen.device, chosen.handle))
+    if recorder is not None and recorder.capturing:
+        text = "its outputs have shapes that depend on data, for which the call waits; call it before the capture"
+        text = f"{text} ({recorder.describe()})"
+        raise AclError(INNER_ERROR, operator.name, text, operator=operator.name, explained=True)
 
 
 def _read_shapes(invocation: Invocation) -> None:

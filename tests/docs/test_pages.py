@@ -119,6 +119,21 @@ def test_the_page_on_streams_runs(each_backend: Backend) -> None:
     assert scope["done"].result() == 131072.0  # type: ignore[attr-defined]
 
 
+def test_the_page_on_graphs_runs(each_backend: Backend, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "graphs.md").read_text(encoding="utf-8")
+    scope: dict[str, Any] = {}
+    for block in python_blocks(ROOT / "docs" / "graphs.md"):
+        exec(compile(block, "graphs.md", "exec"), scope)
+    aclnn.synchronize()
+    assert (scope["y"].numpy() == 16).all()
+    assert (scope["z"].numpy() == 8).all()
+    printed = capsys.readouterr().out.splitlines()
+    shown = page.partition("```text\n")[2].partition("\n```")[0].splitlines()
+    assert printed[1:] == shown[1:]
+    if each_backend.name == "numpy":
+        assert printed[0] == shown[0]
+
+
 def test_the_page_on_arrays_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {}
@@ -170,9 +185,10 @@ ELSEWHERE = {
     "docs/testing.md": (2, "a user's tests: samples/testing_project, tests/testing/test_plugin.py"),
 }
 RUN = {
-    "README.md": 3,
+    "README.md": 4,
     "docs/arrays.md": 2,
     "docs/distributed.md": 1,
+    "docs/graphs.md": 3,
     "docs/recording.md": 1,
     "docs/streams.md": 3,
     "docs/testing.md": 1,

@@ -29,6 +29,7 @@ from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.numerics import floating_errors
 from ascend_aclnn.reference.declare import REFERENCES, Reference
 from ascend_aclnn.reference.unavailable import REASONS
 from ascend_aclnn.rules.language import RULES, Call
@@ -112,7 +113,7 @@ class Runner:
         """Fills the output arrays. Arguments: ndarrays for tensors, lists of them, Python values for the rest."""
         entry = self._reference
         try:
-            with np.errstate(all="ignore"):
+            with floating_errors.ignored():
                 inputs = [arguments[i] for i in self._inputs]
                 outputs = [arguments[i] for i in self._outputs]
                 if _nothing_to_write(outputs) and not entry.communicates:
@@ -187,7 +188,7 @@ class Runner:
 
     def _run_raw(self, arguments: Sequence[Any]) -> None:
         try:
-            with np.errstate(all="ignore"):
+            with floating_errors.ignored():
                 outputs = tuple([arguments[i] for i in self._outputs])
                 unwritten = self._reference.function(*[arguments[i] for i in self._inputs], out=outputs)
                 if unwritten is not None:
@@ -197,7 +198,7 @@ class Runner:
 
     def _run_small(self, arguments: Sequence[Any]) -> None:
         try:
-            with np.errstate(all="ignore"):
+            with floating_errors.ignored():
                 if self._widened:
                     low = self._widened
                     inputs = [_widened(arguments[i]) if i in low else arguments[i] for i in self._inputs]

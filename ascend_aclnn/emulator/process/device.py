@@ -40,6 +40,7 @@ from ascend_aclnn.emulator.process.mappings import Mappings
 from ascend_aclnn.emulator.process.plans import KNOWN, BadArgument, Bound, NotSupported, Plan, PlannedTensor, SinglePlan
 from ascend_aclnn.emulator.process.programs import Program, read_steps
 from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where, kinds
+from ascend_aclnn.numerics import floating_errors
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
 if TYPE_CHECKING:  # imported by their users: the process should start soon
@@ -442,7 +443,8 @@ def _serve(device: Device, ring: RingFunctions, descriptor: int, memory: int) ->
     try:
         records = mmap.mmap(memory, Ring.HEAD + Ring.RECORDS)
         os.close(memory)
-        device.serve(connection, records, ring)
+        with floating_errors.ignored_in_all():
+            device.serve(connection, records, ring)
     except ConnectionError:
         pass  # the client has ended; the control socket tells the main thread so
     except BaseException:
