@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
+import pytest
 from emulator_client import D2D, NEWEST, Cann, client
 from graph_client import GLOBAL, RELAXED, Multiply, captured, create_event, end
 
@@ -444,3 +449,135 @@ def test_single_tasks_of_a_graph_are_read_and_changed(cann: Cann) -> None:
     cann.aclrtDestroyEvent(event)
     multiply.free()
     cann.aclrtDestroyStream(stream)
+
+
+# ------------------------------------------------------------------------------------------------------- while it runs
+
+
+@client(ASCEND_EMULATOR_STREAMS="deferred")
+def test_memory_of_a_running_graph_cannot_be_freed(cann: Cann) -> None:
+    stream, block, other = cann.create("aclrtCreateStream"), cann.malloc(64), cann.malloc(64)
+    cann.aclmdlRICaptureBegin(stream, GLOBAL)
+    cann.aclrtMemsetAsync(block, 64, 1, 64, stream)
+    graph = end(cann, stream)
+    cann.aclmdlRIExecuteAsync(graph, stream)  # and does not run before the stream is waited for
+    assert cann.failure("aclrtFree", block).error == "EMULATOR_FREE_IN_USE"
+    cann.aclrtFree(other)
+    cann.aclmdlRIDestroy(graph)  # waits for the replay
+    cann.aclrtSynchronizeStream(stream)
+    cann.aclrtFree(block)
+    cann.aclrtDestroyStream(stream)
+
+
+@client(ASCEND_EMULATOR_CANN="8.5.0")
+def test_destroying_a_graph_waits_for_its_replay(cann: Cann) -> None:
+    stream, other = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream")
+    flag, multiply, destroyed = cann.malloc(8), Multiply(cann, 2, 3), threading.Event()
+    cann.aclrtMemset(flag, 8, 0, 8)
+    cann.aclmdlRICaptureBegin(stream, GLOBAL)
+    cann.aclrtValueWait(flag, 1, EQUAL, stream)
+    multiply(stream)
+    graph = end(cann, stream)
+    cann.aclmdlRIExecuteAsync(graph, stream)
+
+    def destroy() -> None:
+        cann.aclrtSetDevice(0)
+        cann.aclmdlRIDestroy(graph)
+        destroyed.set()
+        cann.aclrtResetDevice(0)
+
+    thread = threading.Thread(target=destroy)
+    thread.start()
+    assert not destroyed.wait(0.1)
+    cann.aclrtValueWrite(flag, 1, 0, other)
+    thread.join()
+    assert destroyed.is_set() and multiply.result() == 6
+    assert cann.failure("aclmdlRIExecuteAsync", graph, stream).status == 107017
+    cann.aclrtFree(flag)
+    multiply.free()
+    for each in (stream, other):
+        cann.aclrtDestroyStream(each)
+
+
+@client()
+def test_a_forked_child_has_no_graphs(cann: Cann) -> None:
+    stream, multiply = cann.create("aclrtCreateStream"), Multiply(cann, 2, 3)
+    cann.aclmdlRICaptureBegin(stream, GLOBAL)
+    multiply(stream)
+    captured_before = captured(cann, stream)[1]
+    read, write = os.pipe()
+    child = os.fork()  # during the capture
+    if child == 0:
+        errors = [
+            cann.failure("aclmdlRICaptureEnd", stream, ctypes.byref(ctypes.c_void_p())),
+            cann.failure("aclmdlRIExecuteAsync", captured_before, stream),
+        ]
+        os.write(write, " ".join(f"{error.status} {error.error}" for error in errors).encode())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(read, 100) == b"507899 EMULATOR_FORKED 507899 EMULATOR_FORKED"
+    graph = end(cann, stream)
+    cann.aclmdlRIExecuteAsync(graph, stream)
+    cann.aclrtSynchronizeStream(stream)
+    assert multiply.result() == 6
+    cann.aclmdlRIDestroy(graph)
+    multiply.free()
+    cann.aclrtDestroyStream(stream)
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process's own memory."""
+    return int(re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1]) << 10  # type: ignore[index]
+
+
+def replay_again_and_again(cann: Cann, replays: int) -> None:
+    """Graphs of two streams that are captured, replayed and destroyed; then nothing is left, in either process."""
+    origin, side = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream")
+    fork, join = create_event(cann), create_event(cann)
+    multiply, pinned = Multiply(cann, 2, 3), cann.create("aclrtMallocHost", 16)
+    called: list[None] = []
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: called.append(None))
+
+    def once(count: int) -> None:
+        cann.aclmdlRICaptureBegin(origin, GLOBAL)
+        cann.aclrtRecordEvent(fork, origin)
+        cann.aclrtStreamWaitEvent(side, fork)
+        multiply(origin)
+        cann.aclrtMemcpyAsync(pinned, 16, multiply.x.address, 16, 2, side)
+        cann.aclrtLaunchHostFunc(side, function, None)
+        cann.aclrtRecordEvent(join, side)
+        cann.aclrtStreamWaitEvent(origin, join)
+        graph = end(cann, origin)
+        for at in range(count):
+            cann.aclmdlRIExecuteAsync(graph, origin)
+            if at % 5 == 0:
+                cann.aclrtSynchronizeStream(origin)
+        cann.aclrtSynchronizeStream(origin)
+        cann.aclmdlRIDestroy(graph)
+        multiply.free()
+        multiply.workspaces.clear()
+
+    once(200)
+    handles, before = cann.live(), [resident(pid) for pid in (os.getpid(), cann.device_pid())]
+    for _ in range(replays // 50):
+        once(50)
+    assert len(called) == 200 + replays // 50 * 50
+    assert cann.live() == handles
+    grown = [resident(pid) - old for pid, old in zip((os.getpid(), cann.device_pid()), before)]
+    assert max(grown) < 2 << 20, grown
+    cann.aclrtFreeHost(pinned)
+    for event in (fork, join):
+        cann.aclrtDestroyEvent(event)
+    for stream in (origin, side):
+        cann.aclrtDestroyStream(stream)
+
+
+@client(ASCEND_EMULATOR_CANN="8.5.0")
+def test_replays_leave_nothing(cann: Cann) -> None:
+    replay_again_and_again(cann, 500)
+
+
+@pytest.mark.long
+@client(ASCEND_EMULATOR_CANN="8.5.0")
+def test_ten_thousand_replays_leave_nothing(cann: Cann) -> None:
+    replay_again_and_again(cann, 10_000)

@@ -9,7 +9,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from emulator_client import H2D, Cann, CannError, Tensor, client, int64s, run_body
+from emulator_client import D2H, H2D, Cann, CannError, Tensor, client, int64s, run_body
 
 from ascend_aclnn.core.dtypes import DataType
 
@@ -39,6 +39,42 @@ def test_strided_and_offset_views_are_read_where_they_lie(cann: Cann) -> None:
     cann.run("aclnnMm", view, right, out, 0)
     assert cann.read(out).tolist() == [[2, 8], [3, 9], [4, 10]]
     cann.aclDestroyTensor(view)
+
+
+@client()
+def test_a_weight_gets_the_blocks_of_the_hardware_in_place(cann: Cann) -> None:
+    generator = np.random.default_rng(3)
+    weight = generator.integers(-3, 4, (40, 24)).astype(np.float16)
+    x = generator.integers(-3, 4, (5, 40)).astype(np.float16)
+    size = 48 * 32  # elements, in blocks of 16 rows and 16 columns
+    block, short = cann.malloc(2 * size), cann.malloc(weight.nbytes)
+    cann.aclrtMemcpy(block, weight.nbytes, weight.ctypes.data, weight.nbytes, H2D)
+    handle = cann.describe(weight.shape, np.float16, block)
+    cann.run("aclnnTransMatmulWeight", handle)
+    format = ctypes.c_int32()
+    cann.aclGetFormat(handle, ctypes.byref(format))
+    assert format.value == 29  # FRACTAL_NZ
+    found = np.empty(size, np.float16)
+    cann.aclrtMemcpy(found.ctypes.data, found.nbytes, block, found.nbytes, D2H)
+    padded = np.zeros((48, 32), np.float16)
+    padded[:40, :24] = weight
+    assert np.array_equal(found, padded.reshape(3, 16, 2, 16).transpose(2, 0, 1, 3).reshape(-1))
+    left, out = cann.tensor(x), cann.tensor(np.zeros((5, 24), np.float16))
+    cann.run("aclnnMm", left, handle, out, 0)
+    assert np.array_equal(cann.read(out), x @ weight)
+    # As ggml describes it to a product: transposed, the blocks in one axis.
+    other = cann.describe((24, 40), np.float16, block, strides=(1, 24), format=29, storage=(size,))
+    right, transposed = cann.tensor(x[:, :24].copy()), cann.tensor(np.zeros((5, 40), np.float16))
+    cann.run("aclnnMm", right, other, transposed, 0)
+    assert np.array_equal(cann.read(transposed), x[:, :24] @ weight.T)
+    small = cann.describe(weight.shape, np.float16, short)
+    executor, workspace = cann.prepare("aclnnTransMatmulWeight", small)
+    error = cann.failure("aclnnTransMatmulWeight", None, workspace, executor, None)  # no memory for the blocks
+    assert error.error == "EMULATOR_OUT_OF_BOUNDS", error
+    for each in (handle, other, small):
+        cann.aclDestroyTensor(each)
+    for address in (block, short):
+        cann.aclrtFree(address)
 
 
 @client()

@@ -37,7 +37,16 @@ from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import contiguous_strides
 from ascend_aclnn.emulator.process import refusals
 from ascend_aclnn.emulator.process.mappings import Mappings
-from ascend_aclnn.emulator.process.plans import KNOWN, BadArgument, Bound, NotSupported, Plan, PlannedTensor, SinglePlan
+from ascend_aclnn.emulator.process.plans import (
+    KNOWN,
+    PLANS,
+    BadArgument,
+    Bound,
+    NotSupported,
+    Plan,
+    PlannedTensor,
+    SinglePlan,
+)
 from ascend_aclnn.emulator.process.programs import Program, read_steps
 from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where, kinds
 from ascend_aclnn.numerics import floating_errors
@@ -158,7 +167,7 @@ class Device:
             return INNER_ERROR, f"{name}: the libraries were built from another catalog; build them again".encode()
         words = struct.unpack_from(f"<{(tail - 16) // 8}q", payload, 16)
         # The first word is the deterministic option: references always are.
-        plan = self._checked(name, lambda: Plan(operator, words[1:]))
+        plan = self._checked(name, lambda: PLANS.get(name, Plan)(operator, words[1:]))
         if not isinstance(plan, Plan):
             idle = None if self.faults is None else self.faults.idle(name)
             if idle is None:
@@ -178,7 +187,7 @@ class Device:
             plan = make()
             values = plan.values(plan.specs())
             violation = self.backend.check(plan.operator, values)
-            unsupported = self.backend.unsupported(plan.operator, values) if violation is None else None
+            unsupported = plan.unsupported(self.backend, values) if violation is None else None
         except NotSupported as error:
             return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: {error}".encode()
         except BadArgument as error:

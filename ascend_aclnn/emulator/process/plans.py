@@ -159,6 +159,10 @@ class Plan:
         """Of the tensors, which have no memory in phase one."""
         return [None if planned is None else planned.spec for planned in self.tensors]
 
+    def unsupported(self, backend: NumpyBackend, values: list[Any]) -> Optional[str]:
+        """Why the device cannot run it on such values, though CANN can; None if it can."""
+        return backend.unsupported(self.operator, values)
+
     def settle(self, soc: Soc) -> None:
         """Finds out, once phase one has passed, whether the plan can run without Tensors of its own."""
         within = all(planned is None or planned.is_within for planned in self.tensors)
@@ -199,6 +203,36 @@ class Plan:
     def _told_as(self, number: int) -> int:
         """Which tensor the client knows as this one."""
         return number
+
+
+class WeightPlan(Plan):
+    """aclnnTransMatmulWeight: the memory of a matrix gets the blocks of FRACTAL_NZ, and the client's aclTensor their description.
+
+    Tensors of the NumPy backend do not change their format, so that backend has no reference for it.
+    """
+
+    def unsupported(self, backend: NumpyBackend, values: list[Any]) -> Optional[str]:
+        return None
+
+    def settle(self, soc: Soc) -> None:
+        self._placed = None
+
+    def bind(self, backend: NumpyBackend, memory: Memory, addresses: bytes) -> Bound:
+        (offset,), (planned,) = struct.unpack("<q", addresses), self.tensors
+        if planned is None or not planned.spec.size:
+            return lambda: None
+        target = TensorSpec.of(planned.spec.shape, planned.spec.dtype, format=Format.FRACTAL_NZ)
+        source = HostStorage.over(backend, memory[offset : offset + planned.extent])
+        blocks = HostStorage.over(backend, memory[offset : offset + target.storage_nbytes])
+
+        def run() -> None:
+            Tensor.on(blocks, target).assign(Tensor.on(source, planned.spec).numpy())
+
+        return run
+
+
+# The plans of operators that other classes than Plan stand for.
+PLANS: dict[str, type[Plan]] = {"aclnnTransMatmulWeight": WeightPlan}
 
 
 class SinglePlan(Plan):

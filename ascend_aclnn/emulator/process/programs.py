@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,29 +30,37 @@ class Program(Plan):
     def __init__(self, steps: list[ProgramStep]) -> None:
         self._runs = [step.run for step in steps]
         self._names = [step.name for step in steps]
-        self._failed = "a graph"  # the name of the step
-        self.bound: dict[bytes, Bound] = {b"": self._run}
+        self._failed = self._name(0)
+        self.bound: dict[bytes, Bound] = {}
+        self._bind()
+
+    def _bind(self) -> None:
+        self.bound[b""] = self._runs[0] if len(self._runs) == 1 else self._run
+
+    def _name(self, at: int) -> str:
+        return f"{self._names[at]} (step {at} of a graph)"
 
     @property
     def name(self) -> str:
+        """The name of the step that has failed."""
         return self._failed
 
-    def _run(self) -> Optional[bytes]:
-        """Runs the steps. Outputs whose shapes depend on data keep those that they had when the graph was captured."""
+    def _run(self) -> None:
         at = -1
         try:
             for run in self._runs:
                 at += 1
                 run()
         except Exception:
-            self._failed = f"{self._names[at]} (step {at} of a graph)"
+            self._failed = self._name(at)
             raise
-        return None
 
     def replace(self, at: int, step: ProgramStep) -> None:
         """Exchanges one step, also while the program runs: a step that is still to come is the new one."""
         self._names[at] = step.name
         self._runs[at] = step.run
+        self._failed = self._name(0)
+        self._bind()
 
 
 def _nothing() -> None:

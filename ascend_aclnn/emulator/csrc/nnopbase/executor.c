@@ -455,6 +455,9 @@ static void rewrite_arguments(const executor *e) {
         if (tensor != NULL)
             emu_rewrite(
                 e->operator->name, parameter_name(e->operator, e->tensors[i].parameter, name, sizeof name), tensor, first, last);
+        /* A weight that gets blocks needs the memory of its blocks. */
+        uint64_t blocks = tensor != NULL && tensor->format == ACL_FORMAT_FRACTAL_NZ ? emu_tensor_extent(tensor) : 0;
+        if (blocks > e->tensors[i].extent) e->tensors[i].extent = blocks;
     }
     emu_table_unlock();
 }

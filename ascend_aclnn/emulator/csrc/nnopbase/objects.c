@@ -89,6 +89,22 @@ void emu_tensor_reshape(emu_tensor *tensor, uint64_t rank, const int64_t *dims) 
     tensor->rank = rank;
 }
 
+void emu_tensor_block(emu_tensor *tensor) {
+    uint64_t rank = tensor->rank, bits = bits_of(tensor->dtype);
+    int64_t columns = (int64_t)(256 / bits), *numbers = calloc(3 * rank + 2, sizeof *numbers), *storage = numbers + 2 * rank;
+    if (numbers == NULL) abort();
+    memcpy(numbers, tensor->numbers, 2 * rank * sizeof *numbers);
+    memcpy(storage, numbers, (rank - 2) * sizeof *numbers);
+    storage[rank - 2] = (numbers[rank - 1] + columns - 1) / columns;
+    storage[rank - 1] = (numbers[rank - 2] + 15) / 16;
+    storage[rank] = 16;
+    storage[rank + 1] = columns;
+    free(tensor->numbers);
+    tensor->numbers = numbers;
+    tensor->storage_rank = rank + 2;
+    tensor->format = ACL_FORMAT_FRACTAL_NZ;
+}
+
 /* Initialises a tensor; false, with a message, for invalid arguments. */
 static bool describe(emu_tensor *tensor, const int64_t *dims, uint64_t rank, aclDataType dtype, const int64_t *strides,
                      int64_t offset, aclFormat format, const int64_t *storage, uint64_t storage_rank, void *data) {

@@ -41,6 +41,8 @@ typedef struct {
 uint64_t emu_tensor_extent(const emu_tensor *tensor);
 /* Changes a tensor to a contiguous one of another shape: the shape of an output that depends on data. */
 void emu_tensor_reshape(emu_tensor *tensor, uint64_t rank, const int64_t *dims);
+/* Changes a tensor of rank 2 or more, with elements, to FRACTAL_NZ: blocks of 16 rows of 32 bytes. */
+void emu_tensor_block(emu_tensor *tensor);
 
 /* A copy of numbers that the caller frees with delete[]: it comes from new[] where libstdc++ is loaded. */
 LINK int emu_give_numbers(const int64_t *numbers, uint64_t count, int64_t **result, uint64_t *result_count);

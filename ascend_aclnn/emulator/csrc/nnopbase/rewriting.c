@@ -17,6 +17,7 @@ typedef enum {
     UNPACKED,          /* INT32 -> INT4, the last axis eight times as long */
     ONE_ELEMENT,       /* () -> (1) */
     DTYPE_OF_FIRST,    /* the dtype of the operator's first tensor */
+    BLOCKED,           /* ND -> FRACTAL_NZ: the memory has the blocks after phase two */
     ND_IF_MEAN,        /* any format -> ND, when the result has one number for each plane; not on Ascend 950 */
 } change;
 
@@ -67,6 +68,7 @@ static const struct {
     {"aclnnTransposeQuantBatchMatMulWeightNz", "x2Scale", UNSIGNED},
     {"aclnnScaledMaskedSoftmaxBackward", "out", DTYPE_OF_FIRST},
     {"aclnnAdaptiveAvgPool2d", "self", ND_IF_MEAN},
+    {"aclnnTransMatmulWeight", "mmWeightRef", BLOCKED},
 };
 
 static void apply(emu_tensor *tensor, change change, const emu_tensor *first, const emu_tensor *last) {
@@ -93,6 +95,9 @@ static void apply(emu_tensor *tensor, change change, const emu_tensor *first, co
             if (tensor->rank == 0) emu_tensor_reshape(tensor, 1, (int64_t[]){1});
             return;
         case DTYPE_OF_FIRST: tensor->dtype = first->dtype; return;
+        case BLOCKED:
+            if (emu_tensor_extent(tensor) > 0) emu_tensor_block(tensor);
+            return;
         case ND_IF_MEAN:
             if (last->rank < 2 || last->numbers[last->rank - 1] != 1 || last->numbers[last->rank - 2] != 1) return;
             if (strcmp(emu_config()->soc.product, "950") != 0) tensor->format = ACL_FORMAT_ND;

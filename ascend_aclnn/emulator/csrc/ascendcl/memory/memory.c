@@ -5,6 +5,7 @@
 #include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/host_memory.h"
+#include "ascendcl/stream/capture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -295,24 +296,33 @@ bool emu_memory_same_block(emu_device *device, const void *address, const void *
     return same;
 }
 
-bool emu_memory_pinned(emu_device *device, const void *address) {
-    uint64_t offset = emu_memory_offset(device, address);
-    pthread_mutex_lock(&device->lock);
-    const emu_block *block = emu_blocks_at(&device->blocks, offset);
-    bool result = block != NULL && block->pins > 0;
-    pthread_mutex_unlock(&device->lock);
-    return result;
+void (*emu_when_freed)(emu_device *device, const void *address, uint64_t size);
+bool (*emu_replay_uses)(const emu_device *device, const void *address, uint64_t size);
+
+/* Whether queued work, or a replay of a model, uses a block. The captures' lock and the device's are held. */
+static bool is_used(const emu_device *device, const emu_block *block) {
+    return block->pins > 0 || (emu_replay_uses != NULL && emu_replay_uses(device, device->base + block->start, block->size));
 }
 
-void (*emu_when_freed)(emu_device *device, const void *address, uint64_t size);
+bool emu_memory_pinned(emu_device *device, const void *address) {
+    uint64_t offset = emu_memory_offset(device, address);
+    emu_captures_lock();
+    pthread_mutex_lock(&device->lock);
+    const emu_block *block = emu_blocks_at(&device->blocks, offset);
+    bool result = block != NULL && is_used(device, block);
+    pthread_mutex_unlock(&device->lock);
+    emu_captures_unlock();
+    return result;
+}
 
 int emu_memory_free(emu_device *device, const void *address) {
     uint64_t freed = 0;
     uint64_t offset = emu_memory_offset(device, address);
+    emu_captures_lock(); /* no model is executed meanwhile */
     pthread_mutex_lock(&device->lock);
     emu_block *block = emu_blocks_at(&device->blocks, offset);
     bool inside = block != NULL && (block->start != offset || block->mapped != NULL || block->foreign);
-    bool in_use = block != NULL && block->pins > 0;
+    bool in_use = block != NULL && is_used(device, block);
     bool was_freed = block == NULL && freed_lately(device, offset);
     if (block != NULL && !inside && !in_use) {
         emu_range range = {block->start, block->span};
@@ -323,6 +333,7 @@ int emu_memory_free(emu_device *device, const void *address) {
     }
     pthread_mutex_unlock(&device->lock);
     if (freed > 0 && emu_when_freed != NULL) emu_when_freed(device, address, freed);
+    emu_captures_unlock();
     if (in_use)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_FREE_IN_USE",
                         "queued work still uses %p; synchronize its stream first", address);
@@ -437,7 +448,11 @@ int emu_memory_map(emu_device *device, const void *address, uint64_t size, bool 
     bool good = fits && all_granules(block, from, size, !on);
     if (good) memset(block->mapped + (from - skew) / GRANULE, on, size / GRANULE);
     pthread_mutex_unlock(&device->lock);
-    if (good && !on && emu_when_freed != NULL) emu_when_freed(device, address, size);
+    if (good && !on && emu_when_freed != NULL) {
+        emu_captures_lock();
+        emu_when_freed(device, address, size);
+        emu_captures_unlock();
+    }
     if (!fits)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS", "%llu bytes at %p are not in granules of reserved addresses",
                         (unsigned long long)size, address);

@@ -47,8 +47,10 @@ LINK emu_device *emu_memory_device(const void *address);
 int emu_memory_reserve(emu_device *device, uint64_t size, uint64_t tail, void **address);
 /* Frees the block that starts at an address of the device. */
 int emu_memory_free(emu_device *device, const void *address);
-/* Called when memory has been freed or unmapped. A hook: models, which lie above this file, register at load. */
+/* Hooks of models, which lie above this file and register at load; the captures' lock is held. Called when memory has been freed or
+ * unmapped; and whether a model that runs uses memory. */
 extern void (*emu_when_freed)(emu_device *device, const void *address, uint64_t size);
+extern bool (*emu_replay_uses)(const emu_device *device, const void *address, uint64_t size);
 /* Whether queued work uses the block that an address lies in. */
 bool emu_memory_pinned(emu_device *device, const void *address);
 /* Checks that a range of the device's memory lies in one live allocation, and adds so many pins to it. */

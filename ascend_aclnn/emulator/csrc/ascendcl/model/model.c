@@ -13,7 +13,6 @@
 #define LONGEST_RUN 10000            /* milliseconds that aclmdlRIDestroy waits for a replay */
 
 static emu_model *models;            /* under the captures' lock */
-static _Atomic uint32_t model_count;
 static _Atomic uint32_t model_ids;
 
 int emu_null_parameter(const char *name) { return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "%s is a null pointer", name); }
@@ -60,10 +59,6 @@ static void free_conditions(emu_model *model) {
     free(model->conditions);
 }
 
-void emu_model_release_blocks(emu_model_blocks *blocks) {
-    if (blocks != NULL && --blocks->references == 0) free(blocks);
-}
-
 static void free_model(void *object) {
     emu_model *model = object;
     drop_programs(model);
@@ -85,7 +80,6 @@ static void free_model(void *object) {
     free(model->streams);
     free(model->last);
     pthread_mutex_destroy(&model->queueing);
-    emu_model_release_blocks(model->blocks);
     free(model->broken);
     free(model->name);
     emu_object_release(model->context);
@@ -106,7 +100,6 @@ int emu_model_new(emu_context *context, emu_model **result) {
     emu_captures_lock();
     model->next = models;
     models = model;
-    model_count++;
     emu_captures_unlock();
     emu_object_hold(model);
     *result = model;
@@ -121,7 +114,6 @@ static bool unlist(emu_model *model) {
     bool found = *link != NULL;
     if (found) {
         *link = model->next;
-        model_count--;
     }
     emu_captures_unlock();
     return found;
@@ -230,69 +222,45 @@ void emu_models_reclaim(const emu_context *context) {
 
 /* -------------------------------------------------------------------------------------------------------------- memory */
 
-/* Marks the models that use freed memory. */
-static void when_freed(emu_device *device, const void *address, uint64_t size) {
-    if (model_count == 0) return;
-    const uint8_t *start = address, *end = start + size;
-    emu_captures_lock();
-    for (emu_model *model = models; model != NULL; model = model->next) {
-        const emu_capture *capture = model->capture;
-        if (model->broken != NULL || capture == NULL || model->device != device) continue;
-        for (uint32_t n = 0; n < capture->count && model->broken == NULL; n++) {
-            const emu_node *node = &capture->nodes[n];
-            for (uint32_t i = 0; i < node->captured.use_count; i++) {
-                const emu_use *use = &node->captured.uses[i];
-                const uint8_t *at = use->address;
-                if (use->device != device || at >= end || at + use->size <= start) continue;
-                if (asprintf(&model->broken,
-                             "task %u, %s, uses the memory of its %s (%p, %llu bytes), which was freed after its capture by %s (thread %u, %llu "
-                             "bytes from %p on)",
-                             n, node->routine, use->name, use->address, (unsigned long long)use->size, emu_routine(), emu_thread_number(),
-                             (unsigned long long)size, address) < 0)
-                    abort();
-                model->broken_node = n;
-                break;
-            }
+/* The first node of a model that uses a range of memory, and the use; NULL: none. */
+static const emu_use *use_of(const emu_model *model, const emu_device *device, const uint8_t *start, uint64_t size, uint32_t *node) {
+    const emu_capture *capture = model->capture;
+    for (uint32_t n = 0; capture != NULL && n < capture->count; n++) {
+        const emu_captured *captured = &capture->nodes[n].captured;
+        for (uint32_t i = 0; i < captured->use_count; i++) {
+            const emu_use *use = &captured->uses[i];
+            const uint8_t *at = use->address;
+            *node = n;
+            if (use->device == device && at < start + size && at + use->size > start) return use;
         }
     }
-    emu_captures_unlock();
+    return NULL;
 }
 
-static int by_address(const void *a, const void *b) {
-    const emu_use *left = a, *right = b;
-    if (left->device != right->device) return left->device < right->device ? -1 : 1;
-    return left->address < right->address ? -1 : left->address > right->address;
-}
-
-/* Adds the uses of a model and of its branches (NULL: only counts them). */
-static void collect_uses(const emu_model *model, emu_use *uses, size_t *count) {
-    for (uint32_t i = 0; i < model->capture->count; i++) {
-        const emu_captured *captured = &model->capture->nodes[i].captured;
-        if (uses != NULL && captured->use_count > 0) memcpy(uses + *count, captured->uses, captured->use_count * sizeof *uses);
-        *count += captured->use_count;
-    }
-    for (uint32_t c = 0; c < model->condition_count; c++) {
-        for (uint32_t i = 0; i < model->conditions[c]->branch_count; i++) collect_uses(model->conditions[c]->branches[i], uses, count);
+/* Marks the models that use freed memory. The captures' lock is held, as for the next one. */
+static void when_freed(emu_device *device, const void *address, uint64_t size) {
+    for (emu_model *model = models; model != NULL; model = model->next) {
+        uint32_t node;
+        const emu_use *use = model->broken == NULL ? use_of(model, device, address, size, &node) : NULL;
+        if (use == NULL) continue;
+        if (asprintf(&model->broken,
+                     "task %u, %s, uses the memory of its %s (%p, %llu bytes), which was freed after its capture by %s (thread %u, %llu "
+                     "bytes from %p on)",
+                     node, model->capture->nodes[node].routine, use->name, use->address, (unsigned long long)use->size, emu_routine(),
+                     emu_thread_number(), (unsigned long long)size, address) < 0)
+            abort();
+        model->broken_node = node;
     }
 }
 
-void emu_model_find_blocks(emu_model *model) {
-    size_t most = 0, count = 0;
-    while (model->parent != NULL && !model->parent->capturing) model = model->parent; /* which pins for all */
-    collect_uses(model, NULL, &most);
-    emu_model_blocks *blocks = calloc(1, sizeof *blocks + most * sizeof blocks->uses[0]);
-    if (blocks == NULL) abort();
-    emu_use *uses = blocks->uses;
-    collect_uses(model, uses, &count);
-    if (count > 0) qsort(uses, count, sizeof *uses, by_address);
-    for (size_t i = 0; i < count; i++) {
-        const emu_use *last = blocks->count > 0 ? &uses[blocks->count - 1] : NULL;
-        bool same = last != NULL && last->device == uses[i].device && emu_memory_same_block(last->device, last->address, uses[i].address);
-        if (!same) uses[blocks->count++] = uses[i];
+static bool replay_uses(const emu_device *device, const void *address, uint64_t size) {
+    for (const emu_model *model = models; model != NULL; model = model->next) {
+        const emu_model *root = model;
+        uint32_t node;
+        while (root->parent != NULL) root = root->parent;
+        if (root->under_way > 0 && use_of(model, device, address, size, &node) != NULL) return true;
     }
-    blocks->references = 1;
-    emu_model_release_blocks(model->blocks);
-    model->blocks = blocks;
+    return false;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- the end */
@@ -307,6 +275,7 @@ API aclError aclmdlRIDestroy(aclmdlRI modelRI) {
     if (status == 0 && model->capturing && !model->capture->by_hand)
         status = emu_fail(ACL_ERROR_RT_MODEL_CAPTURED, NULL, "model %u is still captured; aclmdlRICaptureEnd must come first", model->id);
     emu_captures_unlock();
+    if (status == 0 && model->under_way > 0) emu_streams_let_run(model->device);
     for (int waited = 0; status == 0 && model->under_way > 0; waited++) {
         emu_streams_poll(model->device);
         if (model->under_way == 0) break;
@@ -393,4 +362,7 @@ API aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback f
     return removed != NULL ? 0 : emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "func (%p) is not registered", (void *)(uintptr_t)func);
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_when_freed = when_freed; }
+__attribute__((constructor)) static void at_start(void) {
+    emu_when_freed = when_freed;
+    emu_replay_uses = replay_uses;
+}

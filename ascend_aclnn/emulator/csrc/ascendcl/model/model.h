@@ -14,13 +14,6 @@ typedef struct {
     uint32_t first, last;      /* nodes; those of other lanes between them do not belong to it */
 } emu_part;
 
-/* One use of each allocation that the tasks use. Replays hold a reference. */
-typedef struct {
-    _Atomic uint32_t references;
-    uint32_t count;
-    emu_use uses[];
-} emu_model_blocks;
-
 /* Captured tasks that can be replaced together (aclmdlRICaptureTaskGrpBegin). */
 typedef struct {
     emu_object base;
@@ -72,7 +65,6 @@ struct emu_model {
     uint64_t incarnation;      /* of the device process that has the programs */
     emu_part *parts;
     uint32_t part_count;
-    emu_model_blocks *blocks;
     char *broken;              /* why it cannot run any more: memory that it uses was freed; or NULL */
     uint32_t broken_node;
     emu_group **groups;
@@ -83,7 +75,7 @@ struct emu_model {
     emu_condition **conditions;
     uint32_t condition_count;
     emu_destroy_callback *callbacks;
-    _Atomic uint32_t under_way; /* replays that are not done */
+    _Atomic uint32_t under_way; /* replays that are not done; memory that it uses is not freed meanwhile */
     /* replays in several streams */
     bool apart;                /* each lane has its own parts */
     emu_stream **streams;      /* of each lane; NULL: it has none of its own */
@@ -98,9 +90,6 @@ int emu_model_acquire(aclmdlRI handle, emu_model **model);
 int emu_model_new(emu_context *context, emu_model **model);
 /* Ends a model's handle, and takes it out of the list. */
 void emu_model_drop(emu_model *model);
-/* Finds the allocations that the nodes use, those of branches too. The captures' lock is held. */
-void emu_model_find_blocks(emu_model *model);
-void emu_model_release_blocks(emu_model_blocks *blocks);
 /* Streams of its own, one for each lane; the first lane of a captured graph needs none. */
 int emu_model_make_streams(emu_model *model, bool all);
 /* 100000: a null pointer. */

@@ -94,7 +94,6 @@ static int end_build(emu_model *model) {
     }
     emu_capture_end(capture);
     model->capturing = false;
-    emu_model_find_blocks(model);
     return 0;
 }
 

@@ -148,8 +148,7 @@ static int end_capture(emu_stream *stream, emu_model **ended) {
     for (uint32_t i = 0; i < capture->lane_count; i++) emu_stream_leave(capture->lanes[i].stream);
     emu_capture_end(capture);
     model->capturing = false;
-    if (status == 0) emu_model_find_blocks(model);
-    else emu_capture_invalidate(capture, status, "it ended with an error"); /* a branch stays, without tasks */
+    if (status != 0) emu_capture_invalidate(capture, status, "it ended with an error"); /* a branch stays, without tasks */
     *ended = model;
     return status;
 }

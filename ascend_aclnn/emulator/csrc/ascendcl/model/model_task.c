@@ -206,7 +206,6 @@ static int change_value(emu_model *model, emu_node *node, uint32_t number, const
         free(model->broken);
         model->broken = NULL;
     }
-    emu_model_find_blocks(model);
     return 0;
 }
 

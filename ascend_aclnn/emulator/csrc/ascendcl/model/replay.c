@@ -129,21 +129,13 @@ typedef struct {
     emu_model *model;           /* a reference */
     uint32_t node;              /* whose task runs here */
     emu_stream *awaited;        /* a reference, or NULL */
-    emu_model_blocks *blocks;   /* pinned; of the last task */
+    bool last;                  /* of the replay */
     uint32_t aborts;            /* of the model, when it was executed */
 } replay;
 
-static void unpin_blocks(const emu_model_blocks *blocks, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) emu_memory_unpin(blocks->uses[i].device, blocks->uses[i].address);
-}
-
 static void finish_replay(emu_task *task) {
     replay *made = (replay *)task;
-    if (made->blocks != NULL) {
-        unpin_blocks(made->blocks, made->blocks->count);
-        emu_model_release_blocks(made->blocks);
-        made->model->under_way--;
-    }
+    if (made->last) made->model->under_way--;
     emu_object_release(made->awaited);
     emu_object_release(made->model);
     emu_buffer_free(&task->request);
@@ -278,8 +270,7 @@ static int queue_apart(emu_model *model, emu_stream *stream) {
     return status;
 }
 
-/* Queues a replay, which takes over the pinned blocks. */
-static int queue_replay(emu_model *model, emu_model_blocks *blocks, emu_stream *stream) {
+static int queue_replay(emu_model *model, emu_stream *stream) {
     int status = 0, failed;
     uint64_t sequence = 0;
     uint32_t aborts = model->aborts;
@@ -300,14 +291,14 @@ static int queue_replay(emu_model *model, emu_model_blocks *blocks, emu_stream *
         replay *made = new_task(model);
         made->task.run = run_end;
         made->aborts = aborts;
-        made->blocks = blocks;
+        made->last = true;
         failed = emu_stream_queue(stream, &made->task, &sequence);
         pthread_mutex_unlock(&model->queueing);
         if (status == 0) status = failed;
     } else {
         for (uint32_t p = 0; p < model->part_count; p++) {
             replay *made = make_part(model, &model->parts[p]);
-            if (p + 1 == model->part_count) made->blocks = blocks;
+            made->last = p + 1 == model->part_count;
             failed = emu_stream_queue(stream, &made->task, &sequence);
             if (status == 0) status = failed;
         }
@@ -360,19 +351,6 @@ static int check_ready(const emu_model *model) {
     return 0;
 }
 
-static int pin_blocks(const emu_model_blocks *blocks) {
-    for (uint32_t i = 0; i < blocks->count; i++) {
-        const emu_use *use = &blocks->uses[i];
-        char name[64];
-        snprintf(name, sizeof name, "%s of task %u", use->name, use->node);
-        int status = emu_memory_pin(use->device, use->address, use->size, name);
-        if (status == 0) continue;
-        unpin_blocks(blocks, i);
-        return status;
-    }
-    return 0;
-}
-
 static int execute(emu_model *model, emu_stream *stream) {
     if (model->context != stream->context)
         return emu_fail(ACL_ERROR_RT_MODEL_CONTEXT, NULL, "model %u is of another context than this thread's", model->id);
@@ -382,14 +360,10 @@ static int execute(emu_model *model, emu_stream *stream) {
     if (status != 0) return status;
     emu_captures_lock();
     status = check_ready(model);
-    emu_model_blocks *blocks = model->blocks;
-    if (status == 0 && model->part_count > 0) status = pin_blocks(blocks);
-    if (status == 0 && model->part_count > 0) {
-        blocks->references++;
-        model->under_way++;
-    }
+    bool empty = model->part_count == 0;
+    if (status == 0 && !empty) model->under_way++;
     emu_captures_unlock();
-    return status != 0 || model->part_count == 0 ? status : queue_replay(model, blocks, stream);
+    return status != 0 || empty ? status : queue_replay(model, stream);
 }
 
 API aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle) {

@@ -191,9 +191,6 @@ static int run_update(emu_task *task, emu_stream *stream) {
         emu_captures_unlock();
         status = emu_model_replace(model, i);
     }
-    emu_captures_lock();
-    emu_model_find_blocks(model);
-    emu_captures_unlock();
     return status;
 }
 

@@ -733,6 +733,15 @@ void emu_streams_poll(emu_device *device) {
     }
 }
 
+void emu_streams_let_run(emu_device *device) {
+    emu_stream *streams[MOST_STREAMS];
+    size_t count = all_streams(device, streams);
+    for (size_t i = 0; i < count; i++) {
+        emu_stream_let_run(streams[i], emu_stream_last(streams[i]));
+        emu_object_release(streams[i]);
+    }
+}
+
 void emu_streams_drain(emu_device *device) {
     emu_stream *streams[MOST_STREAMS];
     size_t count = all_streams(device, streams);

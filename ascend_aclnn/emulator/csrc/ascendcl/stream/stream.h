@@ -50,6 +50,8 @@ void emu_stream_poll(emu_stream *stream);
 void emu_streams_poll(emu_device *device);
 /* Whether tasks that have not begun are dropped; then a task that waits should end. */
 bool emu_stream_drops(emu_stream *stream);
+/* Deferred mode: lets everything that is queued so far run. */
+void emu_streams_let_run(emu_device *device);
 /* Waits for everything queued so far on the device. The streams keep their errors. */
 void emu_streams_drain(emu_device *device);
 /* Waits for everything queued so far (timeout in ms, negative: for ever), and returns the stream's error. */
