@@ -20,7 +20,7 @@ from attacks.scenario import Run, patience, scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 1983  # of a device of Ascend910B1, beside its default stream
-STREAMS, EVENTS = 10_000, 1_000_000  # the most of a turn
+STREAMS, EVENTS = 10_000, 1_000_000  # after which a turn ends
 
 
 def descriptors(pid: int) -> int:
@@ -51,7 +51,7 @@ def streams_and_events(run: Run) -> None:
             made += len(streams)
         run.step("a thousand events")
         events = []
-        for _ in range(min(1000, EVENTS - count)):
+        for _ in range(1000):
             events.append(cann.create("aclrtCreateEvent"))
             cann.aclrtRecordEvent(events[-1], choice.choice(streams))
             cann.aclrtStreamWaitEvent(choice.choice(streams), choice.choice(events))
@@ -74,6 +74,8 @@ def streams_and_events(run: Run) -> None:
                 cann.aclrtDestroyStream(stream)
             streams = []
             run.expect(cann.live() == 0, f"handles are left: {cann.dump()}")
+            if made >= STREAMS and count >= EVENTS:
+                break
     for stream in streams:
         cann.aclrtDestroyStream(stream)
     cann.finish()
