@@ -3,33 +3,51 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
+import tempfile
+import time
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from ascend_aclnn.cli import emulator
+from ascend_aclnn.core import files
 from ascend_aclnn.emulator.build import build
 from ascend_aclnn.layer import run as layer_run
+
+_INTERVAL = 0.05  # seconds between looks at a recording that grows
+_GRACE = 5.0  # seconds that a program has to end by itself when it is stopped
+_REASONS = 10  # why launches were not compared: how many reasons a summary lists
 
 
 def add_commands(subparsers: Any) -> None:
     """Adds ``layer run`` to the command line."""
-    parser = subparsers.add_parser("layer", help="record what a program asks of CANN")
+    parser = subparsers.add_parser("layer", help="record what a program asks of CANN, and check it")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     command = commands.add_parser("run", help="run a program under the layer: layer run --record FILE -- PROGRAM ARGS")
-    command.add_argument(
-        "--record", metavar="FILE", type=Path, required=True, help="the recording; it must not exist yet"
-    )
+    command.add_argument("--record", metavar="FILE", type=Path, help="the recording; it must not exist yet")
     command.add_argument(
         "--data",
         default="",
         metavar="WHAT",
         help="record inputs and outputs, too: all, first=N launches, sample=P (a share), or operators' names (aclnnAdd,Mm)",
     )
-    command.add_argument("--stacks", action="store_true", help="record the call site of each launch")
+    command.add_argument(
+        "--check",
+        nargs="?",
+        const="all",
+        metavar="WHAT",
+        help="compare launches with their NumPy references as the program runs; WHAT as for --data (default: all)",
+    )
+    command.add_argument("--stop", action="store_true", help="with --check: end the program at the first wrong launch")
+    command.add_argument("--report", type=Path, metavar="FILE", help="with --check: write the findings as JSON")
+    command.add_argument("--stacks", action="store_true", help="record the call site of each launch; --check does")
     command.add_argument("--tensor-limit", type=_size, metavar="SIZE", help="data of larger tensors are left out (1G)")
     command.add_argument("--file-limit", type=_size, metavar="SIZE", help="no data beyond this size of the file (16G)")
     command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
@@ -45,26 +63,46 @@ def _size(text: str) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     program = options.program[1:] if options.program[:1] == ["--"] else options.program
-    if not program:
+    if not program or (options.record is None and options.check is None):
+        what = "no program given" if not program else "nothing to do"
         print(
-            "ascend-aclnn: layer run: no program given; write: ascend-aclnn layer run --record FILE -- PROGRAM ARGS",
+            f"ascend-aclnn: layer run: {what}; write: ascend-aclnn layer run --record FILE -- PROGRAM ARGS, or --check",
             file=sys.stderr,
         )
         return 2
-    taken = existing(options.record)
+    if options.check is None:
+        variables = _variables(options, options.record, options.data)
+        sys.stdout.flush()
+        return os.execve(_executable(program, variables), program, variables)  # which never returns
+    if options.data and options.data != options.check:
+        raise ValueError("--check WHAT and --data WHAT differ; the launches that are checked are those with data")
+    if options.record is not None:
+        return _checked(options, program, options.record)
+    folder = Path(tempfile.mkdtemp(prefix="ascend-aclnn-check-"))
+    try:
+        return _checked(options, program, folder / "check.aclnn")
+    finally:
+        files.remove_tree(folder)
+
+
+def _variables(options: argparse.Namespace, record: Path, data: str) -> dict[str, str]:
+    taken = existing(record)
     if taken:
         raise FileExistsError(f"{taken[0]} is there already; remove it, or give another name")
-    settings = layer_run.Options(options.record, options.data, options.stacks, options.tensor_limit, options.file_limit)
+    stacks = options.stacks or options.check is not None
+    settings = layer_run.Options(record, data, stacks, options.tensor_limit, options.file_limit)
     try:
-        variables = layer_run.environment(settings, os.environ)
+        return layer_run.environment(settings, os.environ)
     except LookupError:
         print("ascend-aclnn: this host has no CANN; the program runs on the emulated device", file=sys.stderr)
-        variables = layer_run.environment(settings, emulator.environment(build()))
+        return layer_run.environment(settings, emulator.environment(build()))
+
+
+def _executable(program: list[str], variables: dict[str, str]) -> str:
     executable = shutil.which(program[0], path=variables.get("PATH"))
     if executable is None:
         raise ValueError(f"layer run: {program[0]} was not found, or may not be run")
-    sys.stdout.flush()
-    return os.execve(executable, program, variables)  # which never returns
+    return executable
 
 
 def existing(record: Path) -> list[Path]:
@@ -73,3 +111,105 @@ def existing(record: Path) -> list[Path]:
     if not record.parent.is_dir():
         raise FileNotFoundError(f"{record.parent} is no directory")
     return sorted(path for path in record.parent.iterdir() if pattern.fullmatch(path.name))
+
+
+# ------------------------------------------------------------------------------------------------- checking
+
+
+def _checked(options: argparse.Namespace, program: list[str], record: Path) -> int:
+    """Runs a program and checks its launches meanwhile; its exit status, or 1 where a launch was wrong."""
+    variables = _variables(options, record, options.check)
+    process = subprocess.Popen(program, executable=_executable(program, variables), env=variables)
+    watch = _Watch(record)
+    try:
+        while process.poll() is None:
+            wrong = watch.advance(ended=False)
+            if wrong and options.stop:
+                print("ascend-aclnn: stopping the program (--stop)", file=sys.stderr)
+                _stop(process)
+            if not watch.busy:
+                time.sleep(_INTERVAL)
+    except KeyboardInterrupt:  # the program has got it, too
+        process.wait()
+    watch.advance(ended=True)
+    if options.report is not None:
+        options.report.write_text(json.dumps(watch.to_json(), indent=2) + "\n", encoding="utf-8")
+    print("\n".join(watch.summary()), flush=True)
+    status = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    return status or (1 if watch.wrong else 0)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class _Watch:
+    """The recordings of a program that runs, and what is found in them."""
+
+    def __init__(self, record: Path) -> None:
+        from ascend_aclnn.layer.check import Checker
+
+        self._checker = Checker
+        self._record = record
+        self.checkers: dict[Path, Any] = {}
+        self.busy = False  # the last advance had something to do
+
+    def advance(self, ended: bool) -> bool:
+        """Checks what is new, and prints what is found; whether a launch is wrong."""
+        from ascend_aclnn.core.socs import known_soc
+        from ascend_aclnn.recording import Recording, RecordingError
+        from ascend_aclnn.selection import use_backend
+
+        before = sum(checker.checked for checker in self.checkers.values())
+        for path in existing(self._record):
+            if path not in self.checkers:
+                try:
+                    recording = Recording(path)
+                except RecordingError:
+                    continue  # its first bytes are being written
+                if not recording.header.clock:
+                    recording.close()
+                    continue
+                self.checkers[path] = self._checker(recording)
+        for path, checker in self.checkers.items():
+            try:
+                soc: Optional[str] = known_soc(checker.recording.header.soc)
+            except ValueError:
+                soc = None
+            with use_backend("numpy", soc=soc):
+                for finding in checker.advance(ended):
+                    where = f"{path.name}: " if len(self.checkers) > 1 else ""
+                    print(f"ascend-aclnn check: {where}{finding}", file=sys.stderr, flush=True)
+        self.busy = before != sum(checker.checked for checker in self.checkers.values())
+        return bool(self.wrong)
+
+    @property
+    def wrong(self) -> list[Any]:
+        """The findings that are faults."""
+        return [f for checker in self.checkers.values() for f in checker.findings if f.is_fault]
+
+    def summary(self) -> list[str]:
+        checked = sum(checker.checked for checker in self.checkers.values())
+        left_out = sum((Counter(checker.left_out) for checker in self.checkers.values()), Counter[str]())
+        lines = []
+        if self.wrong:
+            first = self.wrong[0]
+            lines.append(f"first wrong launch: {first.title}: {first.text}")
+        lines.append(f"checked {checked} launches: {len(self.wrong)} wrong; {sum(left_out.values())} not compared")
+        lines += [f"  {count:>6} not compared: {reason}" for reason, count in left_out.most_common(_REASONS)]
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            path.name: {
+                "checked": checker.checked,
+                "left_out": checker.left_out,
+                "findings": [finding.to_json() for finding in checker.findings],
+            }
+            for path, checker in self.checkers.items()
+        }

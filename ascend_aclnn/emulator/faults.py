@@ -27,6 +27,7 @@ DEVICE_KINDS = {
     "low-precision": "results are as precise as if they had been summed in a type of half the width",
     "tail": "the last element of each output is not written",
     "stale": "nothing is computed, and outputs stay as they were; the status says success",
+    "axes-swapped": "the last two axes of each output are written in the other order (vectors: from the end)",
     "swallow": "errors of both phases are answered with success",
     "fail": "the kernel fails: 507015, or the status of fail=S, at the next synchronisation of its stream",
     "slow": "the kernel takes slow=MS milliseconds longer",

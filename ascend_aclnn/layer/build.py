@@ -58,7 +58,15 @@ def _digest(libraries: Iterable[Path], compiler: str) -> str:
     for path in libraries:
         status = path.stat()
         digest.update(os.fsencode(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0"))
-    sources = ("layer/**/*.[chp]*", "emulator/build/*.py", "emulator/protocol.py", "emulator/include/**/*.h")
+    sources = (
+        "layer/csrc/*",
+        "layer/build.py",
+        "layer/generated.py",
+        "layer/exports.py",
+        "emulator/build/*.py",
+        "emulator/protocol.py",
+        "emulator/include/**/*.h",
+    )
     for pattern in (*sources, "catalog/*.py", "catalog/*.json", "catalog/data/*"):
         for path in sorted(PACKAGE.glob(pattern)):
             if path.is_file() and path.suffix != ".pyc":
@@ -74,7 +82,7 @@ def _make(work: Path, libraries: list[Path], compiler: str) -> None:
     headers.write(include)
     (sources / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
     installed = home / "include" if (home / "include").is_dir() else None
-    flags = [*FLAGS, "-O1", "-fexceptions", "-Wno-unused-parameter"]
+    flags = [*FLAGS, "-ftls-model=initial-exec", "-fexceptions", "-Wno-unused-parameter"]
     places = [f"-I{place}" for place in (include, CSRC, sources)]
     jobs: dict[str, list[Path]] = {CORE: sorted(CSRC.glob("*.c"))}
     left_out: dict[str, list[str]] = {}
@@ -101,7 +109,8 @@ def _make(work: Path, libraries: list[Path], compiler: str) -> None:
 
     def compile_one(library: str, source: Path) -> Path:
         target = sources / f"{library}.{source.stem}.o"
-        run_compiler([compiler, *flags, *places, "-c", str(source), "-o", str(target)])
+        level = "-O2" if library == CORE else "-O1"
+        run_compiler([compiler, *flags, level, *places, "-c", str(source), "-o", str(target)])
         progress.step()
         return target
 

@@ -201,7 +201,7 @@ def _function(name: str, row: dict[str, Any]) -> Iterator[str]:
         yield from _names(name, [parameter for parameter, _ in row["params"]])
         yield f'static const layer_function function_{name} = {{"{name}", "{kinds}", names_{name}}};'
     yield f"LAYER {headers.prototype(name, row).rstrip(';')} {{"
-    yield "    static void *slot_;\n    LAYER_ENTER;"
+    yield f"    static void *slot_;\n    {'LAYER_ENTER' if recorded else 'LAYER_PASS'};"
     yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
     if name in _BEFORE:
         yield f"    {_BEFORE[name]}"
@@ -254,7 +254,7 @@ def _operator(operator: Operator, exports: Collection[str]) -> Iterator[str]:
         yield "    return status_;\n}"
     more = "".join(f"{parameter}, " for _, parameter in operator.phase_two)
     yield f"LAYER {two};\nLAYER {two} {{"
-    yield "    static void *slot_;\n    LAYER_ENTER;"
+    yield "    static void *slot_;\n    LAYER_PASS;"
     yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
     yield "    layer_launch *launch_ = frame_.outer ? layer_before_phase_two(workspace, workspaceSize, executor, stream) : NULL;"
     yield f"    aclnnStatus status_ = real_(workspace, workspaceSize, executor, {more}stream);"

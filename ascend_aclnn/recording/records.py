@@ -117,11 +117,16 @@ class Value(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A line of a call site."""
+    """A line of a call site; a negative line is the offset in a native file, as addr2line takes it."""
 
     file: str
     line: int
     function: str
+
+    def __str__(self) -> str:
+        if self.line < 0:
+            return f"{self.file}+{-self.line:#x}" + (f" in {self.function}" if self.function != "?" else "")
+        return f"{self.file}:{self.line} in {self.function}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ascend_aclnn.executor import Executor
 from ascend_aclnn.recording import Launch, Recording, TensorValue
 from ascend_aclnn.replay.arguments import Unavailable, arguments, outputs
 from ascend_aclnn.testing.compare import Comparison, compare
+from ascend_aclnn.testing.rounding import one_sided
 
 
 @dataclasses.dataclass
@@ -40,7 +41,7 @@ class Outcome:
         if not self.difference:
             return f"{self.title} is as recorded"
         site = self.launch.site[:1]
-        where = "".join(f"\n  launched at {frame.file}:{frame.line} in {frame.function}" for frame in site)
+        where = "".join(f"\n  launched at {frame}" for frame in site)
         return f"{self.title} differs: {self.difference}{where}"
 
     def to_json(self) -> dict[str, Any]:
@@ -148,8 +149,11 @@ def _compare(recording: Recording, launch: Launch, operator: Operator, values: l
             raise Unavailable(f"{name}: {error}") from None
         actual, golden = (came, result) if reference else (result, came)
         comparison = outcome.comparisons[name] = compare(actual, golden, operator=operator.name)
-        if not comparison.accurate and not outcome.difference:
-            outcome.difference = f"{name} {tensor.dtype.name} {tensor.shape}: {described(comparison)}"
+        text = described(comparison) if not comparison.accurate else ""
+        if reference and not text and comparison.standard != "unspecified":
+            text = one_sided(operator.name, actual, golden)
+        if text and not outcome.difference:
+            outcome.difference = f"{name} {tensor.dtype.name} {tensor.shape}: {text}"
     if missing and launch.statuses[1] is not None:
         outcome.left_out = f"its results were not recorded{f' ({launch.left_out})' if launch.left_out else ''}"
 

@@ -6,7 +6,6 @@ Outputs are made before the call and filled with bytes that are no result, so th
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Optional
@@ -20,12 +19,11 @@ from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.testing.compare import compare
+from ascend_aclnn.testing.rounding import one_sided
 from ascend_aclnn.verify.cases import Case, ExampleCall, arrays, build, golden
 
 FILL = 0x5B  # in every byte of an output before the call; no truth value, and a large number in every float type
 REPEATS = 5  # of the call whose cost on the host is measured
-ROUNDED = ("float16", "bfloat16")  # results that are rounded once, from wider numbers
-ROUNDED_ALWAYS = re.compile("aclnn(Inplace)?(Add|Sub|Mul)s?")  # operators whose float32 results are, too
 Array = npt.NDArray[Any]
 
 
@@ -174,33 +172,12 @@ def _compared(operator: Operator, result: Any, wanted: Any) -> str:
         )
     if operator.accuracy_standard == "unspecified":
         return _random(result, wanted)
-    return _one_sided(operator, result, wanted)
+    return one_sided(operator.name, result, wanted)
 
 
 def _first_deviation(comparison: Any) -> Iterator[str]:
     for worst in comparison.worst[:1]:
         yield f"([{', '.join(map(str, worst.index))}] is {worst.actual}, expected {worst.golden})"
-
-
-# Of results that differ from the golden within the standard: how many must, and how many to one side, for it to be a fault.
-_DIFFERING, _FEWEST, _SIDE = 0.25, 16, 0.97
-
-
-def _one_sided(operator: Operator, result: Array, wanted: Array) -> str:
-    """A wrong rounding stays within every tolerance; what gives it away is that all errors are to one side."""
-    rounded = result.dtype.name in ROUNDED or (result.dtype == np.float32 and ROUNDED_ALWAYS.fullmatch(operator.name))
-    if not rounded and result.dtype.kind not in "iu":
-        return ""
-    one, other = (np.abs(x.astype(np.float64)).ravel() for x in (result, wanted))
-    differing = np.isfinite(one) & np.isfinite(other) & (one != other)
-    count = int(np.count_nonzero(differing))
-    if count < max(_FEWEST, _DIFFERING * result.size):
-        return ""
-    smaller = int(np.count_nonzero(one[differing] < other[differing]))
-    if max(smaller, count - smaller) < _SIDE * count:
-        return ""
-    side = "smaller" if smaller > count - smaller else "larger"
-    return f"{result.dtype} {result.shape}: rounded wrongly: {count} of {result.size} elements differ, nearly all are {side}"
 
 
 _SIGMAS = 8.0  # by which the means of random results may differ

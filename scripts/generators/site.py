@@ -42,6 +42,7 @@ NAVIGATION = (
     ("docs/reliability.md", "Reliability", "可靠性"),
     ("docs/cann-and-numpy.md", "CANN and NumPy", "CANN 与 NumPy"),
     ("docs/random-numbers.md", "Random numbers", "随机数"),
+    ("docs/trust.md", "Is my card right?", "检查昇腾卡"),
     ("docs/recording.md", "Recording", "录制"),
     ("docs/performance.md", "Performance", "性能"),
     ("docs/results/references.md", "Large operators", "大算子"),

@@ -33,7 +33,7 @@ ALLOWED = {
     "backends": "core catalog interface rules reference numerics native collectives",
     "call": "core catalog interface rules",
     "emulator": "core catalog backends interface numerics collectives reference",
-    "layer": "core catalog backends emulator version",
+    "layer": "core catalog backends emulator version recording replay",
 }
 
 

@@ -122,6 +122,9 @@ def _spoil(kind: str, view: Array, before: Any) -> None:
             view[at] = ~value if view.dtype == bool else (value + value + 3 if np.isfinite(value) else 0)
     elif kind == "nan" and view.dtype.kind not in "iub":
         view[tuple(n // 2 for n in view.shape)] = np.nan
+    elif kind == "axes-swapped":
+        swapped = view.swapaxes(-1, -2) if view.ndim > 1 else view[::-1]
+        view[...] = swapped.reshape(view.shape).copy()
     elif kind == "wrong-rounding":
         chosen = np.random.default_rng(1).random(view.shape) < 0.5
         if bits is not None:

@@ -84,7 +84,7 @@ static int python_frames(text *t) {
     return count;
 }
 
-/* Native frames: the file, the offset in it (for addr2line), the function where it is exported. */
+/* Native frames: the file, the offset in it (for addr2line) as a negative line, the function where it is exported. */
 static void native_frames(text *t) {
     void *addresses[MOST_FRAMES];
     Dl_info own, info;
@@ -98,7 +98,7 @@ static void native_frames(text *t) {
         outside |= strncmp(info.dli_fname, own.dli_fname, directory) != 0;
         if (!outside) continue; /* the shims themselves */
         const char *name = info.dli_sname != NULL ? info.dli_sname : "?";
-        write_frame(t, first, info.dli_fname, (int64_t)((char *)addresses[i] - (char *)info.dli_fbase), name);
+        write_frame(t, first, info.dli_fname, (char *)info.dli_fbase - (char *)addresses[i], name);
         first = false;
     }
 }

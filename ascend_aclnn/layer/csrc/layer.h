@@ -30,7 +30,7 @@ typedef struct {
 
 /* A call that is under way. */
 typedef struct {
-    uint64_t begin;
+    uint64_t begin; /* ns, where it is recorded */
     bool outer; /* the client's own, not one that a library makes inside another; and something is recorded */
 } layer_frame;
 
@@ -39,9 +39,20 @@ LAYER void *layer_find(void *library, const char *name, void **slot);
 /* Opens the library behind a shim, which is loaded already; its functions serve the recorder, too. */
 LAYER void *layer_open(const char *path);
 
-LAYER layer_frame layer_enter(void);
-LAYER void layer_leave(layer_frame *frame);
-#define LAYER_ENTER __attribute__((cleanup(layer_leave))) layer_frame frame_ = layer_enter()
+/* How many of the layer's functions this thread is in. */
+extern LAYER _Thread_local int layer_depth __attribute__((tls_model("initial-exec")));
+extern LAYER bool layer_records;
+LAYER uint64_t layer_now(void);
+
+static inline void layer_leave(const layer_frame *frame) {
+    (void)frame;
+    layer_depth--;
+}
+/* LAYER_ENTER begins a function that is recorded, LAYER_PASS one from which only something follows. */
+#define LAYER_ENTER                                                                                                \
+    __attribute__((cleanup(layer_leave))) layer_frame frame_ = {0, layer_depth++ == 0 && layer_records};            \
+    if (frame_.outer) frame_.begin = layer_now()
+#define LAYER_PASS __attribute__((cleanup(layer_leave))) layer_frame frame_ = {0, layer_depth++ == 0 && layer_records}
 
 LAYER void layer_phase_one(const layer_frame *frame, layer_operator *operator, const layer_value *values, int status,
                            const uint64_t *workspace, void *const *executor);

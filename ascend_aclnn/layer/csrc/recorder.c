@@ -14,16 +14,17 @@
 recorder_settings settings;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool enabled, failed;
+static bool failed;
 static uint64_t launches, calls;
 static uint32_t tensor_count, operator_count;
 static uint64_t fork_count; /* grows in each child, so that numbers of an older file are known */
 
-static _Thread_local int depth;
+_Thread_local int layer_depth __attribute__((tls_model("initial-exec")));
+bool layer_records;
 static _Thread_local int64_t this_thread;
 static _Thread_local int32_t this_device = -1;
 
-uint64_t now(void) {
+uint64_t layer_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
@@ -81,9 +82,9 @@ int32_t current_device(void) {
     static void *slot;
     if (this_device < 0) {
         int (*get_device)(int32_t *) = (int (*)(int32_t *))cann_function("aclrtGetDevice", &slot);
-        depth++;
+        layer_depth++;
         if (get_device == NULL || get_device(&this_device) != 0) this_device = -1;
-        depth--;
+        layer_depth--;
     }
     return this_device < 0 ? 0 : this_device;
 }
@@ -128,8 +129,8 @@ __attribute__((constructor)) static void set_up(void) {
         if (strncmp(settings.data, "first=", 6) == 0) settings.first = strtoull(settings.data + 6, NULL, 10);
         if (strncmp(settings.data, "sample=", 7) == 0) settings.sample = strtod(settings.data + 7, NULL);
     }
-    enabled = settings.file != NULL && *settings.file != 0;
-    if (enabled) pthread_atfork(before_fork, after_fork, in_child);
+    layer_records = settings.file != NULL && *settings.file != 0;
+    if (layer_records) pthread_atfork(before_fork, after_fork, in_child);
 }
 
 /* FILE, FILE with .rankN where the process is one of several, and then .2, .3, ... where that is taken. */
@@ -172,9 +173,9 @@ static void write_header(void) {
     text t = {0};
     char buffer[4096], moment[64], name[256] = "";
     const char *(*soc_name)(void) = (const char *(*)(void))cann_function("aclrtGetSocName", &slot);
-    depth++;
+    layer_depth++;
     const char *soc = soc_name != NULL ? soc_name() : NULL;
-    depth--;
+    layer_depth--;
     text_literal(&t, "{");
     if (settings.header != NULL && settings.header[0] == '{' && settings.header[1] != '}') {
         text_raw(&t, settings.header + 1, strlen(settings.header) - 2); /* what ascend-aclnn layer run knows */
@@ -261,18 +262,6 @@ __attribute__((destructor)) static void finish(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* --------------------------------------------------------------------------------------------------- the client's calls */
-
-layer_frame layer_enter(void) {
-    bool outer = depth++ == 0 && enabled;
-    return (layer_frame){outer ? now() : 0, outer};
-}
-
-void layer_leave(layer_frame *frame) {
-    (void)frame;
-    depth--;
-}
-
 /* A thread's own text, which keeps its memory. */
 static text *scratch(void) {
     static _Thread_local text t;
@@ -288,9 +277,9 @@ static _Thread_local char *message; /* aclGetRecentErrMsg's text, read by the la
 static const char *read_message(void) {
     static void *slot;
     const char *(*recent)(void) = (const char *(*)(void))cann_function("aclGetRecentErrMsg", &slot);
-    depth++;
+    layer_depth++;
     const char *found = recent != NULL ? recent() : NULL;
-    depth--;
+    layer_depth--;
     if (found != NULL) {
         free(message);
         message = strdup(found);
@@ -599,7 +588,7 @@ static void write_launch(layer_launch *launch, const void *workspace, uint64_t s
 void layer_phase_one(const layer_frame *frame, layer_operator *operator, const layer_value *values, int status,
                      const uint64_t *workspace, void *const *executor) {
     if (!frame->outer) return;
-    uint64_t end = now();
+    uint64_t end = layer_now();
     layer_launch *launch = malloc(sizeof *launch + operator->count * sizeof launch->values[0]);
     if (launch == NULL) abort();
     *launch = (layer_launch){.executor = executor != NULL && status == 0 ? *executor : NULL, .operator = operator, .begin = frame->begin,
@@ -668,7 +657,7 @@ static void free_collection(collection *c) {
 }
 
 layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *executor, void *stream) {
-    if (depth != 1 || !enabled) return NULL;
+    if (layer_depth != 1) return NULL;
     layer_launch *launch = take(executor);
     if (launch == NULL) return NULL;
     collection c = {0};
@@ -678,7 +667,7 @@ layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *execu
         launch->with_data = false;
         text_literal(&c.left_out, "data: a stream is being captured");
     }
-    depth++;
+    layer_depth++;
     if (launch->with_data) {
         int status = data_wait(stream);
         if (status != 0) late_status(stream, status);
@@ -689,9 +678,9 @@ layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *execu
     recorder_lock();
     if (recorder_ready()) write_launch(launch, workspace, size, &c.list, NULL, &c.left_out);
     recorder_unlock();
-    depth--;
+    layer_depth--;
     free_collection(&c);
-    launch->begin_two = now();
+    launch->begin_two = layer_now();
     return launch;
 }
 
@@ -721,11 +710,11 @@ static void write_after(text *t, const layer_launch *launch, key_list *keys) {
 
 void layer_after_phase_two(layer_launch *launch, int status) {
     if (launch == NULL) return;
-    uint64_t end = now();
+    uint64_t end = layer_now();
     collection c = {.outputs = true};
     const char *error = status != 0 ? read_message() : NULL;
     int late = 0;
-    depth++;
+    layer_depth++;
     if (launch->with_data && status == 0) {
         late = data_wait(launch->stream);
         if (late != 0) {
@@ -763,7 +752,7 @@ void layer_after_phase_two(layer_launch *launch, int status) {
     recorder_lock();
     if (recorder_ready()) recorder_write("RETN", t);
     recorder_unlock();
-    depth--;
+    layer_depth--;
     free_collection(&c);
     if (launch->repeatable) keep(launch);
     else free_launch(launch);
@@ -773,7 +762,7 @@ void layer_after_phase_two(layer_launch *launch, int status) {
 
 void layer_call(const layer_frame *frame, const layer_function *function, const layer_value *values, int64_t status) {
     if (!frame->outer) return;
-    uint64_t end = now();
+    uint64_t end = layer_now();
     text *t = scratch();
     text_literal(t, "{\"call\":");
     text_string(t, function->name);

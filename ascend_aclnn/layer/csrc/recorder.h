@@ -28,7 +28,6 @@ bool recorder_ready(void);
 /* Writes a chunk of JSON. The lock is held. */
 void recorder_write(const char type[4], const text *t);
 
-uint64_t now(void);
 int64_t thread_id(void);
 int32_t current_device(void);
 /* A function of the CANN that is in use; NULL where it has none of the name. */

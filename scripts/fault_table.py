@@ -1,0 +1,179 @@
+#!/usr/bin/env python
+"""Operators that are wrong on purpose, and which one the layer's check names: a table; exit status 1 where one is missed.
+
+    scripts/fault_table.py                     torch_npu training (where it is installed) and a C++ program
+    scripts/fault_table.py --kind stale        one kind of fault
+
+The emulated device makes the faults (ASCEND_EMULATOR_FAULT, docs/emulator/reference.md). A row is right where every launch that
+the check names is of the faulty operator, and there is one; "no fault" is right where none is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+TRAINING = """
+import torch, torch_npu
+torch.manual_seed(0)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.norm = torch.nn.Embedding(50, 32), torch.nn.LayerNorm(32)
+        self.first, self.second = torch.nn.Linear(32, 64), torch.nn.Linear(64, 50)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(self.norm(self.embedding(x) * 1.3))))
+
+net = Net().npu()
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+x, y = (torch.randint(0, 50, (16,)).npu() for _ in range(2))
+for _ in range(2):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    optimizer.step()
+    loss.item()
+"""
+
+C_PLUS_PLUS = r"""
+#include "acl/acl.h"
+#include "aclnnop/aclnn_matmul.h"
+#include "aclnnop/aclnn_mm.h"
+#include "aclnnop/aclnn_mul.h"
+#include "aclnnop/aclnn_relu.h"
+#include "aclnnop/aclnn_softmax.h"
+#include <vector>
+
+static aclrtStream stream;
+
+struct Array {
+    void *data = nullptr;
+    aclTensor *tensor = nullptr;
+    Array(int64_t rows, int64_t columns, float seed) {
+        std::vector<float> values(rows * columns);
+        for (size_t i = 0; i < values.size(); i++) values[i] = seed * (float)((i * 7919) % 1009) / 1009 - seed / 2;
+        int64_t dims[2] = {rows, columns};
+        aclrtMalloc(&data, 4 * values.size(), ACL_MEM_MALLOC_HUGE_FIRST);
+        aclrtMemcpy(data, 4 * values.size(), values.data(), 4 * values.size(), ACL_MEMCPY_HOST_TO_DEVICE);
+        tensor = aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 2, data);
+    }
+    ~Array() {
+        aclDestroyTensor(tensor);
+        aclrtFree(data);
+    }
+};
+
+typedef aclnnStatus phase_two(void *, uint64_t, aclOpExecutor *, aclrtStream);
+
+static void run(phase_two *two, uint64_t size, aclOpExecutor *executor) {
+    void *workspace = nullptr;
+    if (size > 0) aclrtMalloc(&workspace, size, ACL_MEM_MALLOC_HUGE_FIRST);
+    two(workspace, size, executor, stream);
+    aclrtSynchronizeStream(stream);
+    if (workspace != nullptr) aclrtFree(workspace);
+}
+
+int main() {
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    aclrtCreateStream(&stream);
+    {
+        Array x(24, 40, 3), weight(40, 32, 2), scaled(24, 40, 0), product(24, 32, 0), hidden(24, 32, 0), result(24, 32, 0);
+        double factor = 1.3;
+        aclScalar *scale = aclCreateScalar(&factor, ACL_DOUBLE);
+        uint64_t size = 0;
+        aclOpExecutor *executor = nullptr;
+        aclnnMulsGetWorkspaceSize(x.tensor, scale, scaled.tensor, &size, &executor);
+        run(aclnnMuls, size, executor);
+        aclnnMmGetWorkspaceSize(scaled.tensor, weight.tensor, product.tensor, 0, &size, &executor);
+        run(aclnnMm, size, executor);
+        aclnnReluGetWorkspaceSize(product.tensor, hidden.tensor, &size, &executor);
+        run(aclnnRelu, size, executor);
+        aclnnSoftmaxGetWorkspaceSize(hidden.tensor, -1, result.tensor, &size, &executor);
+        run(aclnnSoftmax, size, executor);
+        aclDestroyScalar(scale);
+    }
+    aclrtDestroyStream(stream);
+    aclrtResetDevice(0);
+    aclFinalize();
+}
+"""
+
+# Kind of fault -> the operator that has it, in training and in C++.
+FAULTS = {
+    "wrong-rounding": ("aclnnMuls", "aclnnMuls"),
+    "wrong-element": ("aclnnReduceSum", "aclnnSoftmax"),
+    "axes-swapped": ("aclnnMm", "aclnnMm"),
+    "tail": ("aclnnLayerNormBackward", "aclnnMm"),
+    "low-precision": ("aclnnAddmm", "aclnnMm"),
+    "stale": ("aclnnEmbedding", "aclnnRelu"),
+    "fail": ("aclnnRelu", "aclnnMm"),
+    "": ("", ""),
+}
+
+
+def findings(program: list[str], home: Path, fault: str, folder: Path) -> list[dict[str, Any]]:
+    """What the check says of a program with a fault."""
+    from ascend_aclnn.cli.emulator import environment
+
+    report = folder / "report.json"
+    variables = environment(home, ASCEND_EMULATOR_FAULT=fault, ASCEND_EMULATOR_LEAKS="0", OMP_NUM_THREADS="1")
+    command = [sys.executable, "-m", "ascend_aclnn", "layer", "run", "--check", "--report", str(report), "--", *program]
+    report.unlink(missing_ok=True)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=ROOT, check=False)
+    if not report.exists():
+        raise SystemExit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
+    (said,) = json.loads(report.read_text(encoding="utf-8")).values()
+    return [finding for finding in said["findings"] if finding["kind"] != "NaN or infinity"]
+
+
+def main() -> int:
+    from ascend_aclnn.emulator.build import build, find_compiler
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=[kind for kind in FAULTS if kind])
+    parser.add_argument("--no-torch", action="store_true", help="the C++ program only")
+    options = parser.parse_args()
+    home = build()
+    missed = 0
+    print(f"{'program':10} {'fault':16} {'in operator':26} {'named first':32} {'all named':20}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source, binary = folder / "program.cpp", folder / "program"
+        source.write_text(C_PLUS_PLUS, encoding="utf-8")
+        places = [f"-I{home / 'include'}", f"-L{home / 'lib64'}", "-lopapi", "-lnnopbase", "-lascendcl"]
+        subprocess.run([find_compiler(), str(source), *places, "-lstdc++", "-o", str(binary)], check=True)
+        programs = {"C++": [str(binary)]}
+        if importlib.util.find_spec("torch_npu") and not options.no_torch:
+            programs["torch_npu"] = [sys.executable, "-c", TRAINING]
+        for title, program in programs.items():
+            for kind, operators in FAULTS.items():
+                if options.kind not in (None, kind):
+                    continue
+                operator = operators[title == "C++"]
+                found = findings(program, home, f"{operator}:{kind}" if kind else "", folder)
+                names = {finding["operator"] for finding in found}
+                right = names == ({operator} if kind else set())
+                missed += not right
+                first = f"#{found[0]['index']} {found[0]['operator']}" if found else "none"
+                verdict = "" if right else "  MISSED"
+                print(
+                    f"{title:10} {kind or 'no fault':16} {operator:26} {first:32} {len(found):3} launches{verdict}",
+                    flush=True,
+                )
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
