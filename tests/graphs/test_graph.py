@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import runpy
+import subprocess
+import sys
 import xml.etree.ElementTree
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -202,6 +207,53 @@ def test_a_task_group_is_updated(each_backend: Backend) -> None:
     graph.replay(stream)
     assert np.allclose(z.numpy(), expected, atol=1e-5)
     assert ops.relu(out, stream=updates).shape == (4, 4)  # it runs again
+
+
+def test_updates_let_go_of_what_they_replace(each_backend: Backend) -> None:
+    out, stream, graph = aclnn.zeros((64, 1024)), Stream(), Graph()
+    with graph.capture(stream), graph.group() as group:
+        ops.relu(aclnn.empty((64, 1024), "FLOAT"), out=out)
+    used = []
+    for turn in range(12):
+        x = aclnn.asarray(np.full((64, 1024), turn, np.float32))
+        with graph.update(group):
+            ops.relu(x, out=out)
+        del x
+        graph.replay()
+        assert out.numpy()[0, 0] == turn
+        aclnn.empty_cache()
+        used.append(aclnn.memory_info().used)
+    assert used[-1] <= used[2]
+
+
+def test_the_sample(
+    each_backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "moe.svg"
+    monkeypatch.setattr("sys.argv", ["moe_graph.py", "--times", "1", "--batches", "2", "--draw", str(picture)])
+    runpy.run_path(str(Path(__file__).parents[2] / "samples" / "moe_graph.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "2 batches: eager and replayed results are equal bit for bit" in printed
+    assert f"backend {each_backend.name}" in printed
+    assert xml.etree.ElementTree.parse(picture).getroot().tag.endswith("svg")
+
+
+def test_a_graph_at_the_end_of_the_program(emulator_home: Path) -> None:
+    """It is released before its streams and memory, and the program ends without a word."""
+    program = """if True:
+        import numpy as np
+        from ascend_aclnn import Graph, Stream, asarray, ops
+        x, stream, graph = asarray(np.ones((4, 4), np.float32)), Stream(), Graph()
+        with graph.capture(stream), graph.group() as group:
+            y = ops.relu(x)
+        for _ in range(50):
+            graph.replay(stream)
+        with graph.update(group):
+            ops.relu(x, out=y)
+    """
+    environment = {**os.environ, "ASCEND_HOME_PATH": str(emulator_home), "ASCEND_ACLNN_BACKEND": "npu"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_copies_of_pinned_memory_read_and_write_at_each_replay(each_backend: Backend) -> None:

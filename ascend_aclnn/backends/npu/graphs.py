@@ -25,7 +25,7 @@ from ascend_aclnn.core.streams import Stream
 class GraphStreamState(StreamState):
     """Stands for a stream while it is captured, or while it updates a task group."""
 
-    __slots__ = ("before", "graph", "group", "outside", "updated")
+    __slots__ = ("before", "graph", "group", "outside", "replaced", "updated", "written")
 
     def __init__(self, before: StreamState, graph: NpuGraph) -> None:
         super().__init__(before.device, before.handle, before.owned)
@@ -33,6 +33,8 @@ class GraphStreamState(StreamState):
         self.graph = graph
         self.group: Optional[int] = None  # the open task group, or the one that is updated
         self.outside: set[NpuStorage] = set()  # memory of others that the tasks use
+        self.replaced: set[NpuStorage] = set()  # that the tasks used before the update under way
+        self.written: list[NpuStorage] = []  # by the tasks of the last update
         self.updated: Optional[list[GraphNode]] = (
             None  # what replaces the nodes of the group; None: the stream is captured
         )
@@ -66,7 +68,8 @@ class NpuGraph(CapturedGraph, StreamGraph):
         self._own: weakref.WeakSet[NpuStorage] = weakref.WeakSet()  # on memory of the graph's own
         self._parked: list[tuple[Optional[Block], object]] = []  # used on several streams of the graph, and dropped
         self._streams_to_destroy: list[tuple[int, int]] = []
-        self._written: list[NpuStorage] = []  # by the captured tasks
+        self._written: list[NpuStorage] = []  # by the captured tasks, and by those of updates
+        self._captured: list[NpuStorage] = []  # by the captured ones
         self._replays: set[StreamState] = set()  # where replays may be under way
         self._name = ""
 
@@ -104,7 +107,8 @@ class NpuGraph(CapturedGraph, StreamGraph):
             raise error
         self._execute = self._runtime.libraries.function("aclmdlRIExecuteAsync")
         outside = {storage for state in self._states for storage in state.outside}
-        self._written = [s for s in (*outside, *self._own) if s.writer is not None and s.writer.graph is self]
+        self._captured = [s for s in (*outside, *self._own) if s.writer is not None and s.writer.graph is self]
+        self._written = self._captured
         self._name = f"a graph of {len(self.record.nodes)} nodes"
 
     def _end(self) -> Optional[AclError]:
@@ -191,6 +195,7 @@ class NpuGraph(CapturedGraph, StreamGraph):
             updating = self._updates[group] = GraphStreamState(state, self)
         updating.before, updating.handle = state, state.handle
         updating.group, updating.updated = group, []
+        updating.replaced, updating.outside = updating.outside, set()
         self._enter(updating)
 
     def end_update(self, stream: Stream) -> None:
@@ -199,13 +204,24 @@ class NpuGraph(CapturedGraph, StreamGraph):
         assert isinstance(updating, GraphStreamState)
         self._leave(updating)
         tasks, updating.updated = updating.updated or [], []
-        with runtime.on(updating.device):
-            runtime.call("aclmdlRICaptureTaskUpdateEnd", updating.handle)
+        replaced, updating.replaced = updating.replaced, set()
+        try:
+            with runtime.on(updating.device):
+                runtime.call("aclmdlRICaptureTaskUpdateEnd", updating.handle)
+        except BaseException:
+            updating.outside |= replaced  # the group stays as it was
+            raise
         nodes = self.record.nodes
         places = [i for i, task in enumerate(nodes) if task.group == updating.group]
         for place, task in zip(places, tasks):
             nodes[place] = task._replace(stream=nodes[place].stream)
-        self._written += [s for s in updating.outside if s.writer is updating and s not in self._written]
+        updating.written = [s for s in (*updating.outside, *self._own) if s.writer is updating]
+        self._written = [*self._captured, *(s for state in self._updates.values() for s in state.written)]
+        gone = replaced - updating.outside
+        for storage in gone:
+            storage.others = tuple(stream for stream in storage.others if stream is not updating)
+        if gone:
+            runtime.keep_until_passed(gone, updating.before)
 
     # ---------------------------------------------------------------------------------------- replay
     def replay(self, stream: Optional[Stream]) -> None:
@@ -274,7 +290,7 @@ class NpuGraph(CapturedGraph, StreamGraph):
         """Gives the graph's memory back. Nothing runs on it."""
         runtime = self._runtime
         states = [*self._states, *self._updates.values()]
-        self._states, self._updates, self._written = [], {}, []
+        self._states, self._updates, self._written, self._captured = [], {}, [], []
         self._replays.clear()
         with runtime.lock:
             runtime.run_deferred()

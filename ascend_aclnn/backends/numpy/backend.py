@@ -280,6 +280,8 @@ class NumpyBackend(HostBackend):
         return True
 
     def event_elapsed(self, start: int, end: int) -> float:
+        for event in (start, end):
+            self.graphs.refuse_event(event, "aclrtEventElapsedTime")
         missing = [e for e in (start, end) if e not in self._recorded]
         if missing:
             raise ValueError("elapsed_ms needs two recorded events")
