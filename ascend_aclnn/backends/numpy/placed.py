@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -90,7 +89,7 @@ class PlacedCall:
         run = self._runs.get(new)
         if run is None:
             run = self._runs[new] = self._runner.prepare(arguments, new)
-        return functools.partial(run, arguments)
+        return self._runner.on(run, arguments)
 
     def _reach(self, operator: Operator, belongs: Callable[[str], bool]) -> list[tuple[int, int, int]]:
         """The tensors of such parameters, and the bytes that they touch."""

@@ -157,6 +157,50 @@ class Runner:
         self._widened = frozenset(low)
         return self._run_small
 
+    def on(self, run: Callable[[Sequence[Any]], None], arguments: Sequence[Any]) -> Callable[[], None]:
+        """What ``prepare`` has returned, for a call that is made many times on these very arrays."""
+        inputs, outputs = [arguments[i] for i in self._inputs], [arguments[i] for i in self._outputs]
+        if run == self._run_raw:
+            return self._fixed_raw(inputs, tuple(outputs), arguments)
+        if run == self._run_small and not self._widened and len(outputs) == 1 and type(outputs[0]) is np.ndarray:
+            return self._fixed_small(inputs, outputs[0], arguments)
+        return functools.partial(run, arguments)
+
+    def _fixed_raw(
+        self, inputs: Sequence[Any], outputs: tuple[Any, ...], arguments: Sequence[Any]
+    ) -> Callable[[], None]:
+        function = self._reference.function
+
+        def run() -> None:
+            try:
+                with floating_errors.ignored():
+                    unwritten = function(*inputs, out=outputs)
+                    if unwritten is not None:
+                        self._zero(unwritten)
+            except Exception as error:
+                self._fail(error, arguments)
+
+        return run
+
+    def _fixed_small(
+        self, inputs: Sequence[Any], target: npt.NDArray[Any], arguments: Sequence[Any]
+    ) -> Callable[[], None]:
+        function, ignored, copy, ndarray = self._reference.function, floating_errors.ignored, np.copyto, np.ndarray
+        shape, dtype = target.shape, target.dtype
+
+        def run() -> None:
+            try:
+                with ignored():
+                    result = function(*inputs)
+                    if type(result) is ndarray and result.dtype is dtype and result.shape == shape:
+                        copy(target, result)
+                    else:
+                        self._store(result, [target], None)
+            except Exception as error:
+                self._fail(error, arguments)
+
+        return run
+
     def _prepared(self, arguments: Sequence[Any], new: bool) -> Optional[Callable[[Sequence[Any]], None]]:
         """``run`` by a program that computes everything; None where there is none."""
         entry = self._reference
@@ -341,8 +385,7 @@ class BoundCall:
         outputs = list(_all_arrays([arguments[i] for i in runner._pure]))
         inputs = list(_all_arrays([arguments[i] for i in runner._inputs]))
         new = not any(np.may_share_memory(a, b) for a in outputs for b in inputs)
-        run = runner.prepare(arguments, new)
-        self.run = functools.partial(run, arguments)  # type: ignore[method-assign]  # nothing but the reference
+        self.run = runner.on(runner.prepare(arguments, new), arguments)  # type: ignore[method-assign]  # nothing but the reference
 
     def run(self) -> None:
         """Computes the outputs from what the inputs hold now."""
