@@ -82,17 +82,17 @@ API aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_
     if (status == 0 && !emu_memory_own(device, devPtr))
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not memory of aclrtMalloc, which alone can be exported", devPtr);
     if (status != 0) return status;
-    entry *exported = new_entry(device);
-    exported->address = devPtr;
-    exported->size = size;
+    entry *item = new_entry(device);
+    item->address = devPtr;
+    item->size = size;
     status = emu_shared_new(SHARED_MEMORY, (flags & ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) != 0, device->memory_fd,
-                            emu_memory_offset(device, devPtr), size, &exported->shared);
+                            emu_memory_offset(device, devPtr), size, &item->shared);
     if (status != 0) {
-        free(exported);
+        free(item);
         return status;
     }
-    snprintf(key, len, KEY, emu_shared_name(exported->shared));
-    add(exported);
+    snprintf(key, len, KEY, emu_shared_name(item->shared));
+    add(item);
     exported++;
     return 0;
 }
