@@ -74,6 +74,12 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
     command.set_defaults(run=_run)
 
+    command = commands.add_parser("check", help="what a client's libraries ask of CANN and the emulated one lacks")
+    command.add_argument("libraries", nargs="+", metavar="LIBRARY", help="shared libraries, extension modules too")
+    command.add_argument("--names", action="store_true", help="also operators that they look up by name (aclnn...)")
+    _add_build_options(command)
+    command.set_defaults(run=_check)
+
     command = commands.add_parser("doctor", help="say whether the emulator can be built and works")
     command.set_defaults(run=_doctor)
 
@@ -180,6 +186,22 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError(f"emulator run: {program[0]} was not found, or may not be run")
     sys.stdout.flush()
     return os.execve(executable, program, variables)  # which never returns
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Prints what is lacking, a line each; 1 if anything is."""
+    from ascend_aclnn.emulator.check import check
+
+    lacking = False
+    for result in check(options.libraries, _built(options) / "lib64"):
+        lacking = lacking or bool(result)
+        for kind, names in (("library", result.libraries), ("symbol", result.symbols)):
+            for name in names:
+                print(f"{result.path.name}: {kind} {name}")
+        if options.names:
+            for name in result.operators:
+                print(f"{result.path.name}: looks up {name}")
+    return 1 if lacking else 0
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -52,6 +52,76 @@ _HARDWARE = {
     "Ascend950": Hardware(128 * _GIB, 32, 64, 128 * _MIB),
 }
 
+
+class Platform(NamedTuple):
+    """What platform files say of a core beside ``Hardware``: bytes of its memories, bytes a cycle to L2 and to memory."""
+
+    short_name: str
+    core_version: str
+    npu_arch: int
+    l0_c: int
+    l1: int
+    ub: int
+    l2_rate: int
+    ddr_rate: int
+    core_types: str
+    combine: str  # how cube and vector cores belong together
+
+    def items(self, name: str, row: Hardware) -> dict[tuple[str, str], str]:
+        """The values by section and key, as in CANN's platform files."""
+        soc_info = {
+            "ai_core_cnt": row.cube_cores,
+            "cube_core_cnt": row.cube_cores if "CubeCore" in self.core_types else "",
+            "vector_core_cnt": row.vector_cores,
+            "l2_size": row.l2_bytes,
+            "memory_size": row.memory,
+            "core_type_list": self.core_types,
+            "cube_vector_combine": self.combine,
+            "support_bf16": int(row.bf16),
+        }
+        core = {"l0_a_size": 65536, "l0_b_size": 65536, "l0_c_size": self.l0_c, "l1_size": self.l1, "ub_size": self.ub}
+        sections: dict[str, dict[str, object]] = {
+            "version": {
+                "SoC_version": name,
+                "Short_SoC_version": self.short_name,
+                "AIC_version": self.core_version,
+                "NpuArch": self.npu_arch,
+            },
+            "SoCInfo": soc_info,
+            "AICoreSpec": {**core, "cube_m_size": 16, "cube_n_size": 16, "cube_k_size": 16, "ubblock_size": 32},
+            "AICoreMemoryRates": {"l2_rate": self.l2_rate, "ddr_rate": self.ddr_rate},
+        }
+        return {
+            (label, key): str(value) for label, pairs in sections.items() for key, value in pairs.items() if value != ""
+        }
+
+
+_SPLIT = ("CubeCore,VectorCore", "split")
+_KIB = 1 << 10
+# From CANN's public platform files, by the beginning of the name; the longest one counts.
+_PLATFORMS = {
+    "Ascend910B1": Platform("Ascend910B", "AIC-C-220", 2201, 128 * _KIB, 512 * _KIB, 192 * _KIB, 110, 32, *_SPLIT),
+    "Ascend910_93": Platform("Ascend910_93", "AIC-C-220", 2201, 128 * _KIB, 512 * _KIB, 192 * _KIB, 110, 32, *_SPLIT),
+    "Ascend310P": Platform(
+        "Ascend310P", "AIC-M-200", 2002, 256 * _KIB, _MIB, 256 * _KIB, 114, 17, "AICore,VectorCore", ""
+    ),
+    "Ascend310B": Platform(
+        "Ascend310B",
+        "AIC-M-300",
+        3002,
+        128 * _KIB,
+        _MIB,
+        248 * _KIB,
+        256,
+        17,
+        "AICore,VectorCore,CubeCore",
+        "fuse,split",
+    ),
+    "Ascend950": Platform("Ascend950", "AIC-C-310", 3510, 256 * _KIB, 512 * _KIB, 248 * _KIB, 100, 31, *_SPLIT),
+    "Ascend910": Platform("Ascend910", "AIC-C-100", 1001, 256 * _KIB, _MIB, 256 * _KIB, 110, 32, "AICore", ""),
+}
+_PLATFORMS.update(dict.fromkeys(("Ascend910B2", "Ascend910B3", "Ascend910B4"), _PLATFORMS["Ascend910B1"]))
+
 # What collectives compute with; other types are only moved, and travel as bytes.
 _COMPUTED = (
     *(DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64),
@@ -79,6 +149,23 @@ def c_header() -> str:
         values = ", ".join(f"{value}ull" if type(value) is int else str(value).lower() for value in row)
         lines.append(f'    {{"{name}", "{soc(name).product}", {str(name in _LINES).lower()}, {values}}},')
     return "\n".join([*lines, "};", "", "#endif", ""])
+
+
+def platform(name: str) -> dict[tuple[str, str], str]:
+    """What CANN's platform file of a SoC says, by section and key; {} for an unknown one."""
+    row = hardware(name)
+    beginnings = [beginning for beginning in _PLATFORMS if name.startswith(beginning)]
+    return _PLATFORMS[max(beginnings, key=len)].items(name, row) if row is not None and beginnings else {}
+
+
+def platform_header() -> str:
+    """``platform_data.h``: what libplatform answers, a row for each SoC, section and key."""
+    lines = ["/* platform_data.h: made by ascend_aclnn from emulator/build/hardware.py. */"]
+    lines += ["static const struct {", "    const char *soc, *label, *key, *value;", "} platform_data[] = {"]
+    for name in (*KNOWN, *_LINES):
+        rows = platform(name).items()
+        lines += [f'    {{"{name}", "{label}", "{key}", "{value}"}},' for (label, key), value in rows]
+    return "\n".join([*lines, "};", ""])
 
 
 def hccl_header() -> str:

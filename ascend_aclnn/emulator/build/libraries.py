@@ -55,7 +55,17 @@ _LIBRARIES = {
     "libacl_tdt_queue.so": Library(functions=("libacl_tdt_queue.so",), needs=("libascendcl.so",)),
     # asnumpy links against the first, others against both; they use nothing of them here.
     "libruntime.so": Library(),
-    "libplatform.so": Library(functions=("libplatform.so",), needs=("libascendcl.so",)),
+    "libplatform.so": Library("platform", functions=("libplatform.so",), needs=("libascendcl.so",)),
+    # Extensions with kernels of their own (vllm-ascend's) link against these: two or three functions, or none.
+    "libascendalog.so": Library("log"),
+    "libunified_dlog.so": Library(
+        "log"
+    ),  # the same functions: linkers look no further than the libraries that are named
+    "libmmpa.so": Library("mmpa"),
+    "libascend_dump.so": Library(),
+    "liberror_manager.so": Library(),
+    "libregister.so": Library(),
+    "libge_common_base.so": Library(),
     "libascend_hal.so": Library("hal", ("libascendcl.so",)),
 }
 
@@ -69,7 +79,12 @@ _SPLIT = {
 }
 
 # Other names of a library, most of them newer CANN's, and the library that answers for it: it has nothing but the names.
-_FILTERS = {"libacl_rt.so": "libascendcl.so", "libmsprofiler.so": "libascendcl.so", "libhcomm.so": "libhccl.so"}
+_FILTERS = {
+    "libacl_rt.so": "libascendcl.so",
+    "libmsprofiler.so": "libascendcl.so",
+    "libprofapi.so": "libascendcl.so",
+    "libhcomm.so": "libhccl.so",
+}
 _FILTER_SINCE = {"libhcomm.so": "9.0.0"}  # torch_npu asks it for HcclGroupStart where the CANN is one of these
 
 
@@ -86,4 +101,9 @@ def filters(options: Options) -> dict[str, str]:
 
 
 # Headers that are made of what the device process knows.
-GENERATED = {"protocol.h": protocol.c_header, "socs.h": hardware.c_header, "hccl_data.h": hardware.hccl_header}
+GENERATED = {
+    "protocol.h": protocol.c_header,
+    "socs.h": hardware.c_header,
+    "hccl_data.h": hardware.hccl_header,
+    "platform_data.h": hardware.platform_header,
+}

@@ -28,6 +28,7 @@
  *   EMULATOR_OUT_OF_DESCRIPTORS the program has no file descriptor left for a connection to the device
  *   EMULATOR_NOT_SUPPORTED      the emulator lacks this function
  *   EMULATOR_DEVICE_LOST        the device process has ended
+ *   EMULATOR_KERNEL_BINARY      a kernel was launched as a binary; every later wait for its stream fails
  *   EMULATOR_FORKED             the process was forked after the libraries were in use
  *   EMULATOR_INJECTED           a failure that aclemuFailAt or ASCEND_EMULATOR_FAULT asked for
  *   EMULATOR_LEAK               (standard error, at aclFinalize or at exit) what was never released

@@ -9,6 +9,7 @@
 /* The locks that are held across a fork, in the order in which one thread may nest them, outermost first. The order does not
  * depend on that of the constructors. */
 typedef enum {
+    FORK_KERNELS,
     FORK_VIRTUAL_MEMORY,
     FORK_IPC,
     FORK_HOST_MAPPING,

@@ -1,6 +1,6 @@
 /*
  * Functions of CANN's inner layers that torch_npu and MindSpore link against. No profiler is attached, so profiling callbacks
- * are never called and reports are dropped. Kernels given as binaries cannot run.
+ * are never called and reports are dropped.
  */
 #include "ascendcl/core/api_entry.h"
 
@@ -36,6 +36,8 @@ API uint64_t MsprofGetHashId(const char *hashInfo, size_t length) {
     return hash;
 }
 
+API uint64_t MsprofStr2Id(const char *hashInfo, size_t length) { return MsprofGetHashId(hashInfo, length); }
+
 /* Cycles are nanoseconds. */
 API uint64_t MsprofSysCycleTime(void) {
     struct timespec time;
@@ -43,31 +45,18 @@ API uint64_t MsprofSysCycleTime(void) {
     return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
 }
 
-API int32_t rtDevBinaryRegister(const void *bin, void **hdl) {
-    (void)bin, (void)hdl;
-    return emu_not_emulated("rtDevBinaryRegister", ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+/* Device memory; the type and the module are for CANN's own components. */
+API int32_t rtMalloc(void **devPtr, uint64_t size, uint32_t type, uint16_t moduleId) {
+    (void)type, (void)moduleId;
+    return aclrtMalloc(devPtr, size, ACL_MEM_MALLOC_NORMAL_ONLY);
 }
 
-API int32_t rtDevBinaryUnRegister(void *hdl) {
-    (void)hdl;
-    return emu_not_emulated("rtDevBinaryUnRegister", ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
-}
+API int32_t rtFree(void *devPtr) { return aclrtFree(devPtr); }
 
-API int32_t rtFunctionRegister(void *binHandle, const void *stubFunc, const char *stubName, const void *kernelInfoExt,
-                               uint32_t funcMode) {
-    (void)binHandle, (void)stubFunc, (void)stubName, (void)kernelInfoExt, (void)funcMode;
-    return emu_not_emulated("rtFunctionRegister", ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
-}
-
-API int32_t rtKernelLaunch(const void *stubFunc, uint32_t blockDim, void *args, uint32_t argsSize, void *smDesc,
-                           aclrtStream stm) {
-    (void)stubFunc, (void)blockDim, (void)args, (void)argsSize, (void)smDesc, (void)stm;
-    return emu_not_emulated("rtKernelLaunch", ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
-}
-
-API int32_t rtLaunch(const void *stubFunc) {
-    (void)stubFunc;
-    return emu_not_emulated("rtLaunch", ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+API int32_t rtRegStreamStateCallback(const char *regName, const void *callback) {
+    ENTER("rtRegStreamStateCallback");
+    (void)regName, (void)callback; /* no stream is made behind the client's back */
+    return 0;
 }
 
 API int32_t rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len) {

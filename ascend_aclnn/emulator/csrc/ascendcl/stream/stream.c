@@ -486,12 +486,31 @@ bool emu_stream_passed(emu_stream *stream, uint64_t sequence) {
     return completed >= sequence;
 }
 
+void emu_stream_break(emu_stream *stream, int status) {
+    char *text = emu_take_message();
+    if (text != NULL) emu_fail_with(status, text); /* for the caller of the call that breaks it */
+    pthread_mutex_lock(&stream->lock);
+    if (!stream->broken) {
+        free(stream->error_text);
+        stream->error = status;
+        stream->error_text = text;
+        stream->broken = true;
+        text = NULL;
+    }
+    pthread_mutex_unlock(&stream->lock);
+    free(text);
+}
+
 int emu_stream_take_error(emu_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     int status = stream->error;
     char *text = stream->error_text;
-    stream->error = 0;
-    stream->error_text = NULL;
+    if (stream->broken) {
+        text = text != NULL ? strdup(text) : NULL;
+    } else {
+        stream->error = 0;
+        stream->error_text = NULL;
+    }
     pthread_mutex_unlock(&stream->lock);
     if (status != 0) {
         if (text != NULL) emu_fail_with(status, text);

@@ -58,6 +58,8 @@ void emu_streams_drain(emu_device *device);
 int emu_stream_wait(emu_stream *stream, int32_t timeout);
 /* Returns the stream's error to the calling thread, once. */
 int emu_stream_take_error(emu_stream *stream);
+/* Gives the stream an error, with the thread's message, that every later wait for it returns. */
+void emu_stream_break(emu_stream *stream, int status);
 /* Drops what has not begun; threads that wait for the stream get an error. The last task concerned. */
 uint64_t emu_stream_abort(emu_stream *stream);
 /* A stream that only a model uses; the caller gets a reference, and ends it by emu_stream_discard. */
@@ -110,6 +112,7 @@ struct emu_stream {
     int waiters;
     int error;
     char *error_text;
+    bool broken;                  /* the error stays: every wait returns it */
     emu_capture *_Atomic capture; /* that records its tasks, or NULL; changes under the captures' lock */
     uint32_t lane;                /* its number in the capture */
     emu_update *_Atomic update;   /* under the captures' lock */
