@@ -52,7 +52,13 @@ EVERY_FILE = {
     if "__pycache__" not in path.parts
 } | {f"/{path.name}" for path in ROOT.iterdir()}
 # Files of users, of builds, of CANN and of torch_npu.
-ELSEWHERE_FILES = {"acl_default.json", "ascend_emulator_trace_PID_N.json", "emulator.json", "trace_view.json"}
+ELSEWHERE_FILES = {
+    "acl_default.json",
+    "ascend_emulator_trace_PID_N.json",
+    "emulator.json",
+    "layer.json",
+    "trace_view.json",
+}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
