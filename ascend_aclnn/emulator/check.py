@@ -93,7 +93,7 @@ class _Scope:
         return exports, missing
 
     def _find(self, name: str, *libraries: elf.Library) -> Optional[Path]:
-        own = [Path(place) for library in libraries for place in (*library.search_path, library.path.parent)]
+        own = [place for library in libraries for place in (*map(Path, library.search_path), library.path.parent)]
         for place in (*own, *self._places):
             path = place / name
             if path.is_file() and _is_library(path):
@@ -118,5 +118,5 @@ def _places() -> Iterator[Path]:
     triplet = sysconfig.get_config_var("MULTIARCH")
     for place in _SYSTEM:
         if triplet:
-            yield Path(place) / triplet
+            yield Path(place) / str(triplet)
         yield Path(place)

@@ -69,7 +69,7 @@ class Platform(NamedTuple):
 
     def items(self, name: str, row: Hardware) -> dict[tuple[str, str], str]:
         """The values by section and key, as in CANN's platform files."""
-        soc_info = {
+        soc_info: dict[str, object] = {
             "ai_core_cnt": row.cube_cores,
             "cube_core_cnt": row.cube_cores if "CubeCore" in self.core_types else "",
             "vector_core_cnt": row.vector_cores,
@@ -79,7 +79,13 @@ class Platform(NamedTuple):
             "cube_vector_combine": self.combine,
             "support_bf16": int(row.bf16),
         }
-        core = {"l0_a_size": 65536, "l0_b_size": 65536, "l0_c_size": self.l0_c, "l1_size": self.l1, "ub_size": self.ub}
+        core: dict[str, object] = {
+            "l0_a_size": 65536,
+            "l0_b_size": 65536,
+            "l0_c_size": self.l0_c,
+            "l1_size": self.l1,
+            "ub_size": self.ub,
+        }
         sections: dict[str, dict[str, object]] = {
             "version": {
                 "SoC_version": name,
