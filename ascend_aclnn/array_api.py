@@ -27,13 +27,11 @@ from ascend_aclnn.core.tensor import Tensor
 
 VERSIONS = ("2024.12",)
 __array_api_version__ = VERSIONS[-1]
-EXCLUDED = {
-    "nextafter": "no aclnn operator gives the next number of a floating-point type",
-}
+EXCLUDED: dict[str, str] = {}
 NOTES = (
     "uint16, uint32, uint64: names for storage; CANN's arithmetic and comparisons do not take them",
-    "float64 and complex types: as far as CANN's operators take them on the SoC in use (no matmul, std and var of float64)",
-    "-x of uint8: aclnnNeg does not take it; negative(x) does",
+    "float64 and complex types: as far as CANN's operators take them on the SoC in use",
+    "matmul of integers and float64: by multiplying and adding, in memory of all products",
     "shapes that depend on data (nonzero, unique_*, masks): the call waits for the stream",
     "extensions linalg and fft: not there; ops.linalg_* has what CANN has of them",
 )
@@ -398,7 +396,26 @@ def abs(x: Tensor, /) -> Tensor:
 
 
 def negative(x: Tensor, /) -> Tensor:
-    return ~x + 1 if _kind(x) == "u" else -x  # modulo 2^n, which aclnnNeg does not do
+    return -x
+
+
+def nextafter(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """Counts in the integers of the same bits, which are in the order of the magnitudes."""
+    start, end = broadcast_arrays(*_pair(x1, x2))
+    integer = {16: int16, 32: int32, 64: int64}[start.dtype.bits]
+    bits = _reinterpreted(start.copy(), integer)
+    away = (start > 0) == (end > start)
+    stepped = _reinterpreted(ops.s_where(away, bits + 1, bits - 1), start.dtype)
+    smallest = _reinterpreted(full((), 1, dtype=integer), start.dtype)
+    from_zero = ops.s_where(end > 0, smallest, -smallest)
+    result = ops.s_where(start == 0, from_zero, stepped)
+    result = ops.s_where(start == end, end, result)
+    return ops.s_where(isnan(start) | isnan(end), start + end, result)
+
+
+def _reinterpreted(x: Tensor, dtype: DataType) -> Tensor:
+    """The bits of a new tensor as another type of the same size."""
+    return Tensor(x.storage, x.shape, dtype, x.strides, x.offset)
 
 
 def positive(x: Tensor, /) -> Tensor:
@@ -591,8 +608,8 @@ def roll(x: Tensor, /, shift: Shape, *, axis: Axis = None) -> Tensor:
 # ------------------------------------------------------------------------------------------------------- linear algebra
 
 
-def _int_matmul(x1: Tensor, x2: Tensor) -> Tensor:
-    """Products of integers, which the cube unit has not: by multiplying and adding."""
+def _sum_of_products(x1: Tensor, x2: Tensor) -> Tensor:
+    """Matrix products of types that the cube unit has not: by multiplying and adding."""
     return (x1[..., :, :, None] * x2[..., None, :, :]).sum(axis=-2, dtype=x1.dtype)
 
 
@@ -601,13 +618,13 @@ def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
         raise ValueError(f"matmul needs a rank of at least 1; the shapes are {x1.shape} and {x2.shape}")
     dtype = result_type(x1, x2)
     left, right = _as(x1, dtype), _as(x2, dtype)
-    if _kind(left) == "f":
+    if _kind(left) == "f" and dtype is not float64:
         return left @ right
     rows, columns = left.ndim == 1, right.ndim == 1
     left, right = left[None] if rows else left, right[:, None] if columns else right
     if left.shape[-1] != right.shape[-2]:
         raise ValueError(f"matmul of shapes {x1.shape} and {x2.shape}")
-    product = _int_matmul(left, right)
+    product = _sum_of_products(left, right)
     product = product[..., 0, :] if rows else product
     return product[..., 0] if columns else product
 

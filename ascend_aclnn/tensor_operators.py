@@ -5,6 +5,7 @@ Each is asynchronous on the current stream, and CANN's promotion holds: ``t + 1`
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
@@ -80,6 +81,8 @@ class _AclnnOperators(array_methods.Operators):
         return _call(row.with_tensor, left, right, *row.rest)
 
     def unary(self, symbol: str, tensor: Tensor) -> Any:
+        if symbol == "-" and tensor.dtype is DataType.UINT8:
+            return ~tensor + 1  # modulo 256, as NumPy's, which aclnnNeg does not do
         return _call({"-": "neg", "abs": "abs", "~": "bitwise_not"}[symbol], tensor)
 
     def matmul(self, left: Any, right: Any) -> Any:
@@ -135,6 +138,11 @@ class _AclnnOperators(array_methods.Operators):
             return self.reduce(name, lone, (tensor.ndim,), False, option)
         if name == "sum":
             return _call("reduce_sum", tensor, along, keepdims, option)  # type: ignore[no-any-return]
+        if name in ("std", "var") and tensor.dtype is DataType.DOUBLE:  # which aclnnStd and aclnnVar do not take
+            centred = tensor - tensor.mean(tuple(along), keepdims=True)
+            count = math.prod(tensor.shape[axis] for axis in along) - option
+            variance = (centred * centred).sum(tuple(along), keepdims=keepdims) / (count if count > 0 else math.nan)
+            return _call("sqrt", variance) if name == "std" else variance
         if name in ("std", "var"):
             function = "std" if name == "std" else "var_correction"
             return _call(function, tensor, along, option, keepdims)  # type: ignore[no-any-return]
