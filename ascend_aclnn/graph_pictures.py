@@ -6,7 +6,7 @@ import html
 import json
 from collections.abc import Sequence
 
-from ascend_aclnn.core import notebook
+from ascend_aclnn.core import drawing, notebook
 from ascend_aclnn.core.graph_record import GraphNode
 
 _HEAD = ("node", "stream", "task", "bytes", "arguments")
@@ -53,26 +53,23 @@ def svg(nodes: Sequence[GraphNode], streams: int) -> str:
     """A column for each stream, time downwards; an arrow from the record of an event to each wait for it."""
     width, height = _LEFT + streams * _COLUMN, _TOP + len(nodes) * _ROW + 8
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        'font-family="monospace" font-size="11">',
         '<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto">'
-        '<path d="M0,0 L8,4 L0,8 z" fill="#c0392b"/></marker></defs>',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<path d="M0,0 L8,4 L0,8 z" fill="{drawing.RED}"/></marker></defs>',
     ]
     for stream in range(streams):
         x = _LEFT + stream * _COLUMN
-        parts.append(f'<text x="{x}" y="18" font-weight="bold">stream {stream}</text>')
+        parts.append(drawing.text(x, 18, f"stream {stream}", bold=True))
         places = [number for number, node in _numbered(nodes) if node.stream == stream]
         if places:
             middle = x + _BOX_WIDTH // 2
             top, bottom = (_y(place) + _BOX_HEIGHT // 2 for place in (places[0], places[-1]))
-            parts.append(f'<line x1="{middle}" y1="{top}" x2="{middle}" y2="{bottom}" stroke="#999999"/>')
+            parts.append(drawing.line(middle, top, middle, bottom))
     for number, node in _numbered(nodes):
         parts.append(_box(number, node))
     for number, node in _numbered(nodes):
         if node.after is not None and nodes[node.after].stream != node.stream:
             parts.append(_arrow(node.after, nodes[node.after], number, node))
-    return "\n".join([*parts, "</svg>"])
+    return drawing.picture(width, height, f"a graph of {len(nodes)} nodes on {streams} streams", parts)
 
 
 def _y(number: int) -> int:
@@ -84,13 +81,13 @@ def _box(number: int, node: GraphNode) -> str:
     label = _label(node)
     shown = label if len(label) <= _CHARACTERS else label[: _CHARACTERS - 1] + "…"
     facts = html.escape(" ".join(part for part in (label, node.arguments, _bytes(node.nbytes)) if part))
-    border = "#c0392b" if node.group is not None else "#666666"
+    border = drawing.RED if node.group is not None else drawing.LINE
     return (
         f"<g><title>{facts}</title>"
-        f'<text x="4" y="{y + 17}" fill="#888888">{number}</text>'
+        f"{drawing.text(4, y + 17, str(number), color=drawing.MUTED)}"
         f'<rect x="{x}" y="{y}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="4" '
         f'fill="{_COLORS[node.kind]}" stroke="{border}"/>'
-        f'<text x="{x + 8}" y="{y + 17}">{html.escape(shown)}</text></g>'
+        f"{drawing.text(x + 8, y + 17, shown)}</g>"
     )
 
 
@@ -99,7 +96,7 @@ def _arrow(start: int, first: GraphNode, end: int, then: GraphNode) -> str:
     x1 = _LEFT + first.stream * _COLUMN + (_BOX_WIDTH if right else 0)
     x2 = _LEFT + then.stream * _COLUMN + (0 if right else _BOX_WIDTH)
     y1, y2 = (_y(number) + _BOX_HEIGHT // 2 for number in (start, end))
-    return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="#c0392b" marker-end="url(#tip)"/>'
+    return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{drawing.RED}" marker-end="url(#tip)"/>'
 
 
 def _numbered(nodes: Sequence[GraphNode]) -> list[tuple[int, GraphNode]]:

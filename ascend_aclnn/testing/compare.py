@@ -6,14 +6,16 @@ import dataclasses
 import html
 import json
 import math
-from typing import Any, Optional
+import textwrap
+from pathlib import Path
+from typing import Any, Optional, Union
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import catalog
-from ascend_aclnn.core import hifloat8, notebook
+from ascend_aclnn.core import drawing, hifloat8, notebook
 from ascend_aclnn.core.dtypes import DataType, DTypeLike, as_datatype
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.testing.standards import EPSILON, MATCHED_RATIO, RATIOS, STANDARDS, ULPS, Thresholds, thresholds
@@ -50,6 +52,7 @@ class Comparison:
         self.reason = reason
         self.figures = figures
         self.worst = worst
+        self._arrays: Optional[tuple[Array, Array]] = None
 
     def __bool__(self) -> bool:
         return self.accurate
@@ -97,16 +100,23 @@ class Comparison:
             }
         )
 
-    def plot(self, path: str) -> None:
-        """Draws the worst elements' errors into an image file; needs matplotlib."""
-        from matplotlib import pyplot  # type: ignore[import-not-found, unused-ignore]
+    def histogram(self) -> dict[str, int]:
+        """Elements by the size of their error: "0", then up to 1, 2, 4, ... ULP (of integers: units), at last "NaN, inf".
 
-        figure, axes = pyplot.subplots(figsize=(8, 3))
-        axes.bar([str(list(d.index)) for d in self.worst], [d.error for d in self.worst])
-        axes.set_ylabel("absolute error")
-        axes.set_title(f"{self.standard}: {'accurate' if self.accurate else self.reason}")
-        figure.savefig(path, bbox_inches="tight")
-        pyplot.close(figure)
+        "0" are those that equal the golden rounded to the output's data type.
+        """
+        return {} if self._arrays is None else _histogram(*self._arrays, self.dtype)
+
+    def plot(self, path: Union[str, Path]) -> None:
+        """Writes a picture of the errors: how many are how large, and the worst elements. The path ends in .svg."""
+        path = Path(path)
+        if path.suffix != ".svg":
+            raise ValueError(f"path is {str(path)!r}; a picture is an SVG, so it must end in .svg")
+        path.write_text(self.svg(), encoding="utf-8")
+
+    def svg(self) -> str:
+        """The picture that ``plot`` writes."""
+        return _picture(self)
 
 
 def compare(
@@ -145,7 +155,17 @@ def compare(
         reason = f"the shape is {actual_array.shape}; the golden's is {golden_array.shape}"
         return Comparison(standard, data_type, actual_array.size, reason, {}, [])
     if own_limits and actual_array.size:
-        return _within(actual_array, golden_array, data_type, rtol or 0.0, atol or 0.0)
+        comparison = _within(actual_array, golden_array, data_type, rtol or 0.0, atol or 0.0)
+    else:
+        comparison = _judged(actual_array, golden_array, data_type, standard, by_operator, competitor, hf32)
+    comparison._arrays = actual_array, golden_array
+    return comparison
+
+
+def _judged(
+    actual: Array, golden: Array, data_type: DataType, standard: str, by_operator: bool, competitor: Any, hf32: bool
+) -> Comparison:
+    """The comparison by a standard of ``STANDARDS``."""
     limits = thresholds(data_type, hf32)
     if by_operator and standard == "off_by_one" and limits is not None:
         standard = "default"  # the float results of an operator that quantises
@@ -153,15 +173,15 @@ def compare(
         standard = "bit_equal" if limits is None else "mixed and mere_mare"
     elif standard in ("mixed", "mere_mare", "double_benchmark") and limits is None:
         raise ValueError(f"standard {standard!r} is for floating-point results; the data type is {data_type.name}")
-    if standard == "unspecified" or actual_array.size == 0:
-        return Comparison(standard, data_type, actual_array.size, "", {}, [])
+    if standard == "unspecified" or actual.size == 0:
+        return Comparison(standard, data_type, actual.size, "", {}, [])
     if standard == "bit_equal":
-        return _bit_equal(actual_array, golden_array, data_type)
+        return _bit_equal(actual, golden, data_type)
     if standard == "off_by_one":
-        return _off_by_one(actual_array, golden_array, data_type)
+        return _off_by_one(actual, golden, data_type)
     assert limits is not None
     other = None if competitor is None else _array(competitor)
-    return _floats(standard, actual_array, golden_array, data_type, limits, other)
+    return _floats(standard, actual, golden, data_type, limits, other)
 
 
 def assert_accurate(actual: Any, golden: Any, standard: Optional[str] = None, **options: Any) -> Comparison:
@@ -186,6 +206,80 @@ def _within(actual: Array, golden: Array, dtype: DataType, rtol: float, atol: fl
     finite = error[np.isfinite(error)]
     figures = {"max_abs_error": float(finite.max()) if finite.size else 0.0, "different": float(count)}
     return Comparison("rtol and atol", dtype, actual.size, reason, figures, _worst(actual, golden, wrong, dtype))
+
+
+_LARGEST_BIN = 10  # errors above 2 ** 9 ULP are counted together
+
+
+def _histogram(actual: Array, golden: Array, dtype: DataType) -> dict[str, int]:
+    values, expected = _wide(actual), _wide(golden)
+    rounded = _rounded(expected, dtype)
+    misplaced = _misplaced(values, rounded)
+    with np.errstate(all="ignore"):
+        error = np.abs(values - expected) / _ulp(np.where(np.isfinite(expected), expected, 0), dtype)
+        exact = (values == rounded) | (np.isnan(values) & np.isnan(rounded))
+        error = error[~exact & ~misplaced & np.isfinite(error)].astype(np.float64)
+        power = np.clip(np.ceil(np.log2(np.maximum(error, 1))), 0, _LARGEST_BIN).astype(int)
+    counts = np.bincount(power)
+    names = [*(str(2**k) for k in range(_LARGEST_BIN)), "more"]
+    found = {"0": int(np.count_nonzero(exact)), **{name: int(count) for name, count in zip(names, counts)}}
+    return {**found, "NaN, inf": int(np.count_nonzero(misplaced))} if misplaced.any() else found
+
+
+_WIDTH, _PLOT_HEIGHT, _MARGIN = 640, 190, 20  # of the picture, in pixels
+
+
+def _picture(comparison: Comparison) -> str:
+    """Bars of the histogram, their heights by the logarithm of the counts, and a table of the worst elements."""
+    bins = comparison.histogram()
+    unit = "ULP" if thresholds(comparison.dtype) is not None else "units"
+    color = drawing.GREEN if comparison.accurate else drawing.RED
+    verdict = "accurate" if comparison.accurate else "not accurate"
+    facts = f"{comparison.standard}, {comparison.dtype.name}, {comparison.size} elements"
+    parts = [
+        drawing.text(_MARGIN, 28, verdict, color=color, bold=True),
+        drawing.text(_MARGIN + 90, 28, facts),
+        *(
+            drawing.text(_MARGIN, 46 + 16 * i, row, color=drawing.MUTED)
+            for i, row in enumerate(_reason_lines(comparison))
+        ),
+    ]
+    top = 66 + 16 * len(_reason_lines(comparison))
+    bottom = top + _PLOT_HEIGHT
+    step = (_WIDTH - 2 * _MARGIN) / max(len(bins), 1)
+    tallest = math.log1p(max(bins.values(), default=0)) or 1.0
+    for i, (name, count) in enumerate(bins.items()):
+        height = (_PLOT_HEIGHT - 20) * math.log1p(count) / tallest
+        x = _MARGIN + i * step
+        fill = drawing.RED if name == "NaN, inf" else drawing.GREEN if name == "0" else drawing.BLUE
+        parts.append(
+            drawing.rectangle(x + 3, bottom - height, step - 6, height, fill, f"{count} elements, error {name}")
+        )
+        parts.append(drawing.text(x + step / 2, bottom - height - 5, str(count) if count else "", "middle"))
+        parts.append(drawing.text(x + step / 2, bottom + 16, name, "middle", drawing.MUTED))
+    parts.append(drawing.line(_MARGIN, bottom, _WIDTH - _MARGIN, bottom))
+    if bins:
+        parts.append(
+            drawing.text(_WIDTH / 2, bottom + 34, f"elements by error, at most so many {unit}", "middle", drawing.MUTED)
+        )
+    y = bottom + 60.0
+    if comparison.worst:
+        columns = (("worst elements", _MARGIN), ("actual", 220), ("golden", 360), ("error", 500))
+        parts += [drawing.text(x, y, head, bold=True) for head, x in columns]
+        for deviation in comparison.worst:
+            y += 18
+            cells = (
+                str(list(deviation.index)),
+                f"{deviation.actual!s:.16}",
+                f"{deviation.golden!s:.16}",
+                f"{deviation.error:.4g}",
+            )
+            parts += [drawing.text(x, y, cell) for cell, (_, x) in zip(cells, columns)]
+    return drawing.picture(_WIDTH, y + 20, f"errors of a result: {verdict}, {facts}", parts)
+
+
+def _reason_lines(comparison: Comparison) -> list[str]:
+    return [line for part in comparison.reason.split("; ") for line in textwrap.wrap(part, 95)]
 
 
 def _array(value: Any) -> Array:

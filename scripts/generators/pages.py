@@ -11,6 +11,7 @@ from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Operator, life
 from ascend_aclnn.catalog.signature import python_signature, release_of
 from ascend_aclnn.cli.coverage import Coverage, coverage
+from ascend_aclnn.core import drawing
 from generators import single
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "operators"
@@ -141,30 +142,25 @@ def picture(families: dict[str, list[Row]]) -> str:
     left, bar, step, top = 220, 560, 22, 60
     longest = max(map(len, families.values()))
     width, height = left + bar + 100, top + step * len(families) + 20
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"',
-        '     font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="Coverage by family">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-    ]
+    lines = []
     x = 20
     for name, colour in PARTS:
-        lines.append(f'<rect x="{x}" y="18" width="13" height="13" fill="{colour}"/>')
-        lines.append(f'<text x="{x + 19}" y="29" fill="#222222">{html.escape(name)}</text>')
+        lines.append(drawing.rectangle(x, 18, 13, 13, colour))
+        lines.append(drawing.text(x + 19, 29, name))
         x += 40 + 7 * len(name)
     for i, (family, rows) in enumerate(families.items()):
         y = top + step * i
-        lines.append(f'<text x="{left - 8}" y="{y + 12}" text-anchor="end" fill="#222222">{html.escape(family)}</text>')
+        lines.append(drawing.text(left - 8, y + 12, family, "end"))
         references = count(rows, "reference")
         rules = sum(row.coverage.checks and not row.coverage.reference for row in rows)
         start = float(left)
         for number, (_, colour) in zip((references, rules, len(rows) - references - rules), PARTS):
             length = bar * number / longest
             if number:
-                lines.append(f'<rect x="{start:.1f}" y="{y}" width="{length:.1f}" height="15" fill="{colour}"/>')
+                lines.append(drawing.rectangle(start, y, length, 15, colour))
             start += length
-        lines.append(f'<text x="{start + 6:.1f}" y="{y + 12}" fill="#222222">{references} / {len(rows)}</text>')
-    lines.append("</svg>")
-    return "\n".join(lines) + "\n"
+        lines.append(drawing.text(start + 6, y + 12, f"{references} / {len(rows)}"))
+    return drawing.picture(width, height, "coverage by family", lines) + "\n"
 
 
 def files() -> dict[Path, str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, Callable
+from xml.etree import ElementTree
 
 import ml_dtypes
 import numpy as np
@@ -210,3 +212,41 @@ def test_complex_results() -> None:
     golden = GOLDEN + 1j * GOLDEN[::-1]
     assert compare(golden.astype(np.complex64), golden)
     assert not compare((golden * 1.01).astype(np.complex64), golden)
+
+
+def test_the_histogram_counts_elements_by_their_error() -> None:
+    golden = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, np.nan, np.inf])
+    ulp = 2.0**-10  # of float16 at 1
+    steps = np.array([0, 1, 2, 3, 40, 5000, 0, 0])
+    actual = (np.nan_to_num(golden, nan=1, posinf=1) + steps * ulp).astype(np.float16)
+    actual[6:] = [np.nan, 7]
+    counts = compare(actual, golden).histogram()
+    assert {name: count for name, count in counts.items() if count} == {
+        "0": 2,
+        "1": 1,
+        "2": 1,
+        "4": 1,
+        "64": 1,
+        "more": 1,
+        "NaN, inf": 1,
+    }
+    assert sum(counts.values()) == golden.size
+    assert compare(np.array([1, 2, 9]), np.array([1, 3, 3])).histogram() == {"0": 1, "1": 1, "2": 0, "4": 0, "8": 1}
+
+
+def test_a_picture_is_an_svg_with_the_counts_and_the_worst_elements(tmp_path: Path) -> None:
+    golden = np.linspace(1, 2, 100)
+    actual = golden.astype(np.float16)
+    actual[7] = 9
+    comparison = compare(actual, golden)
+    comparison.plot(tmp_path / "errors.svg")
+    root = ElementTree.parse(tmp_path / "errors.svg").getroot()
+    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
+    words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "not accurate" in words and "99" in words and "[7]" in words and "9.0" in words
+    for shape in root.iter("{http://www.w3.org/2000/svg}rect"):
+        assert float(shape.get("x", "")) >= 0 and float(shape.get("width", "")) >= 0
+        assert float(shape.get("y", "")) + float(shape.get("height", "")) <= float(root.get("height", ""))
+    with pytest.raises(ValueError, match=r"must end in \.svg"):
+        comparison.plot("errors.png")
+    ElementTree.fromstring(compare(np.zeros(2), np.zeros(3)).svg())  # nothing to count
