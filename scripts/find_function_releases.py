@@ -17,7 +17,7 @@ import subprocess
 from pathlib import Path
 
 DATA = Path(__file__).parent.parent / "ascend_aclnn" / "catalog" / "data" / "runtime_functions.json"
-TAGS = {"8.5.0": "v8.5.0", "9.0.0": "v9.0.0", "9.1.0": "v9.1.0", "9.2.0": "v9.2.0-beta.1"}
+TAGS = {"8.5.0": "v8.5.0", "9.0.0": "v9.0.0", "9.1.0": "v9.1.0", "9.2.0-beta.1": "v9.2.0-beta.1"}
 OLDEST = "8.1.RC1"
 
 

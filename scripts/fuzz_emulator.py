@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Calls the emulated runtime's functions with arguments that no program should pass, and expects answers.
 
-    ascend-aclnn emulator run --cann 9.2.0 --sanitize address,undefined -- python scripts/fuzz_emulator.py --seconds 60
+    ascend-aclnn emulator run --cann 9.2.0-beta.2 --sanitize address,undefined -- python scripts/fuzz_emulator.py --seconds 60
 
 Sizes near 0, 2^31, 2^32, 2^63 and 2^64, addresses inside, after and outside of allocations, handles that are alive, destroyed
 or never were, shapes, strides and offsets that wrap, keys that were never given out, text without an end. A call may succeed or

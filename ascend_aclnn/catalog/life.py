@@ -17,7 +17,8 @@ from ascend_aclnn.catalog.naming import operator_python_name
 
 OLDEST = "8.1.RC1"
 # Those whose public sources were read; what a release between two of them added counts as the later one's.
-KNOWN = (OLDEST, "8.5.0", "9.0.0", "9.1.0", "9.2.0-beta.2", "9.2.0")
+NEWEST_READ = "9.2.0-beta.2"
+KNOWN = (OLDEST, "8.5.0", "9.0.0", "9.1.0", NEWEST_READ, "9.2.0")
 
 
 def order(release: str) -> tuple[int, int, int, int, str, int]:
@@ -118,8 +119,8 @@ def _changes() -> dict[str, list[Change]]:
             Change(row["release"], row["kind"], row["what"], sources[row["source"]])
         )
     for row in json.loads((catalog.DATA / "releases.json").read_text(encoding="utf-8"))["changed"]:
-        new = f", but {' '.join(row['new'])}" if row["new"] else ""
-        what = f"the document no longer lists {' '.join(row['gone'])}{new} for {row['parameter']}"
+        new = f" (new: {' '.join(row['new'])})" if row["new"] else ""
+        what = f"{row['parameter']} is no longer documented as {' '.join(row['gone'])}{new}"
         changes.setdefault(row["name"], []).append(Change(row["release"], "dtypes", what, sources["documents"]))
     return {name: sorted(rows, key=lambda row: order(row.release)) for name, rows in changes.items()}
 
@@ -153,9 +154,9 @@ def _removed() -> dict[str, tuple[str, str, tuple[str, ...]]]:
 
 @functools.cache
 def functions() -> dict[str, str]:
-    """Every runtime function -> the release that brought it; "newer" than all known ones counts as the newest."""
+    """Every runtime function -> the release that brought it; "newer" than the tags that were read counts as the newest."""
     rows = json.loads((catalog.DATA / "runtime_functions.json").read_text(encoding="utf-8"))
-    return {name: KNOWN[-1] if row["since"] == "newer" else row["since"] for name, row in rows.items()}
+    return {name: NEWEST_READ if row["since"] == "newer" else row["since"] for name, row in rows.items()}
 
 
 def names() -> list[str]:

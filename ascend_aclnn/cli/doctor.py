@@ -20,7 +20,8 @@ import numpy as np
 from ascend_aclnn import catalog, ops, reference
 from ascend_aclnn.backends.npu import find_backend, library
 from ascend_aclnn.backends.npu.library import is_file
-from ascend_aclnn.backends.npu.versions import cann_version, value_of
+from ascend_aclnn.backends.npu.versions import cann_version, ops_version, value_of
+from ascend_aclnn.catalog import life
 from ascend_aclnn.cli import variables
 from ascend_aclnn.cli.host_checks import (
     Finding,
@@ -171,6 +172,7 @@ def _device(npu: NpuBackend) -> dict[str, Any]:
         "product": _product(npu.soc),
         "emulated": npu.emulated,
         "cann": cann_version(libraries),
+        "ops": ops_version(libraries),
         "driver": value_of(library.driver_home() / "version.info", "Version"),
         "devices": devices,
         "operator_libraries": [str(path) for path in usable],
@@ -269,7 +271,7 @@ def render(facts: Optional[dict[str, Any]] = None) -> str:
 
 
 def _device_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    versions = f"{facts['cann'] or 'version not known'}"
+    versions = f"{facts['cann'] or 'version not known'}{_operators_words(facts)}"
     if facts["driver"]:
         versions += f", driver {facts['driver']}"
     rows = [("library", facts["library"]), ("CANN", versions)]
@@ -282,6 +284,14 @@ def _device_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("libraries", ", ".join(names) or "no operator library found beside the runtime"))
     rows += [("refused", f"{item['path']}: {item['reason']}") for item in facts["operator_libraries_refused"]]
     return rows
+
+
+def _operators_words(facts: dict[str, Any]) -> str:
+    """The release of the operators, where it is another one than the toolkit's, and whether the two go together."""
+    if not facts["cann"] or not facts["ops"] or facts["ops"] == facts["cann"]:
+        return ""
+    source = life.supported(facts["cann"], facts["ops"])
+    return f", operators {facts['ops']} ({'a pair of ' + source if source else 'a pair that no release notes name'})"
 
 
 def _operators(facts: dict[str, Any]) -> str:

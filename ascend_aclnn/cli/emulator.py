@@ -102,7 +102,8 @@ def _add_build_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--cann",
         metavar="RELEASE",
-        help=f"the CANN release to emulate (default: {releases.DEFAULT}; known: {releases_text})",
+        help=f"the CANN release to emulate (default: {releases.DEFAULT}; known: {releases_text}), or one of the toolkit and "
+        "one of the operators: toolkit=9.1.0,ops=9.1.1",
     )
     command.add_argument(
         "--sanitize", metavar="LIST", default="", help="build with -fsanitize=LIST: address,undefined or thread"
@@ -154,8 +155,9 @@ def _build(options: argparse.Namespace) -> int:
     operators = " ".join(f"-l{path.stem[3:]}" for path in sorted((directory / "lib64").glob("libopapi*.so")))
     print(f"headers      {directory / 'include'}")
     print(f"libraries    {directory / 'lib64'}")
+    runtime = "ascendcl" if (directory / "lib64" / "libascendcl.so").exists() else "acl_rt"
     print(
-        f"to compile   g++ main.cpp -I{directory / 'include'} -L{directory / 'lib64'} {operators} -lnnopbase -lascendcl"
+        f"to compile   g++ main.cpp -I{directory / 'include'} -L{directory / 'lib64'} {operators} -lnnopbase -l{runtime}"
     )
     print(f"to run       LD_LIBRARY_PATH={directory / 'lib64'} ./a.out")
     return 0
@@ -176,7 +178,7 @@ def _run(options: argparse.Namespace) -> int:
         "ASCEND_ACLNN_SOC": None if options.soc is None else soc(options.soc).name,
         "ASCEND_EMULATOR_STRICT": "1" if options.strict else None,
         "ASCEND_EMULATOR_ALIGNMENT": options.alignment,
-        "ASCEND_EMULATOR_CANN": options.cann,
+        "ASCEND_EMULATOR_CANN": None if options.cann is None else releases.chosen(options.cann),
         faults.VARIABLE: ";".join(map(str, faults.parse(";".join(options.fault)))) or None,
         **sanitizer_variables(options.sanitize),
     }

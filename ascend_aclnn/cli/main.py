@@ -1,4 +1,4 @@
-"""The command line: ``ascend-aclnn doctor``, ``verify``, ``explain``, ``ops``, ``show``, ``replay``, ..."""
+"""The command line: ``ascend-aclnn doctor``, ``upgrade``, ``verify``, ``explain``, ``ops``, ``show``, ``replay``, ..."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 import ascend_aclnn
-from ascend_aclnn.cli import array_api, doctor, explain, recording, torch_ops, verify
+from ascend_aclnn.cli import array_api, doctor, explain, recording, torch_ops, upgrade, verify
 from ascend_aclnn.cli import catalog as cli_catalog
 from ascend_aclnn.cli import emulator as cli_emulator
 from ascend_aclnn.cli import layer as cli_layer
@@ -25,6 +25,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     commands = parser.add_subparsers(metavar="COMMAND")
     doctor.add_commands(commands)
     explain.add_commands(commands)
+    upgrade.add_commands(commands)
     verify.add_commands(commands)
     cli_catalog.add_commands(commands)
     cli_emulator.add_commands(commands)

@@ -21,6 +21,10 @@ _LIBRARIES = (
     "libacl_rt.so",
     "libnnopbase.so",
     "libopapi.so",
+    "libopapi_math.so",
+    "libopapi_nn.so",
+    "libopapi_cv.so",
+    "libopapi_transformer.so",
     "libhccl.so",
     "libacl_op_compiler.so",
     "libge_runner.so",
@@ -70,6 +74,6 @@ def _loaded() -> str:
         return "torch_npu"
     for line in os.fsdecode(Path("/proc/self/maps").read_bytes()).splitlines():
         name = line.rpartition("/")[2]
-        if name.startswith("libascendcl.so"):
+        if name.startswith(("libascendcl.so", "libacl_rt.so")):
             return line.partition("/")[1] + line.partition("/")[2]
     return ""

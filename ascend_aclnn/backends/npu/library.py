@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Optional
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.catalog.headers import Change, parse_prototypes
-from ascend_aclnn.catalog.signature import since_words
+from ascend_aclnn.catalog.signature import end_words, since_words
 from ascend_aclnn.core.errors import LibraryNotFound, UnsupportedOperator
 
 DEFAULT_PREFIXES = (Path("/usr/local/Ascend/ascend-toolkit/latest"), Path("/usr/local/Ascend/cann"))
@@ -468,6 +468,7 @@ def _not_exported(operator: Operator, directory: Path, usable: list[Path], faile
     names = ", ".join(p.name if p.parent == directory else str(p) for p in usable) or "none found"
     searched = f"no library in {directory} exports {operator.phase_one} (searched: {names})"
     since = f"; it is known since {since_words(operator)}" if operator.since else ""
-    lines = [f"not in this CANN: {searched}{since}"]
+    end = f"; {end_words(operator)}" if end_words(operator) else ""
+    lines = [f"not in this CANN: {searched}{since}{end}"]
     lines += [f"not searched: {path}: {reason}" for path, reason in failed]
     return "\n  ".join(lines)

@@ -49,7 +49,11 @@ def cann_version(libraries: Libraries) -> Optional[str]:
     text = ctypes.create_string_buffer(_VERSION_SIZE)
     if ask is not None and ask(b"runtime", text) == 0 and text.value:
         return text.value.decode(errors="replace")
-    home = libraries.directory.resolve().parent
+    return noted_version(libraries.directory.resolve().parent)
+
+
+def noted_version(home: Path) -> Optional[str]:
+    """The version of a CANN as the files of its installation say."""
     for file, key in (
         (home / "ascend_toolkit_install.info", "version"),
         (home / f"{os.uname().machine}-linux" / "ascend_toolkit_install.info", "version"),

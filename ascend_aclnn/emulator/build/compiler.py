@@ -62,7 +62,7 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
         sources[library].append(stubs)
         for repository in parts.operators:
             path = work / f"{repository}.c"
-            path.write_text("\n".join(operator_lines(repository)), encoding="utf-8")
+            path.write_text("\n".join(operator_lines(repository, options.cann)), encoding="utf-8")
             sources[library].append(path)
 
     common_digest = hashlib.sha256(identity(compiler).encode())

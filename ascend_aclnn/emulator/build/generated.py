@@ -55,8 +55,15 @@ def name_lines(library: str, cann: str) -> Iterator[str]:
     """The functions of a library whose code lies in another one, which the dynamic linker asks first."""
     absent = absent_functions(cann)
     for name, row in {**headers.runtime_functions(), **headers.single_operator_functions()}.items():
-        if library in (row["library"], row.get("newest_library")) and name not in absent:
+        if library in (row["library"], row.get("newest_library"), _part_of(name)) and name not in absent:
             yield f'__attribute__((visibility("default"))) void {name}(void) {{}}'
+
+
+def _part_of(function: str) -> str:
+    """The library that has a function of libascendcl.so where that is taken apart; "" for the runtime itself."""
+    if function.startswith("aclmdl") and not function.startswith("aclmdlRI"):
+        return "libacl_mdl.so"
+    return "libacl_op_executor.so" if function.startswith(("aclop", "aclblas")) else ""
 
 
 def _stub(name: str, returns: str) -> Iterator[str]:
@@ -86,11 +93,11 @@ def _enum(name: str) -> dict[str, int]:
 _HANDLES = ("aclrtBinary", "aclrtAllocatorDesc")
 
 
-def operator_lines(repository: str) -> Iterator[str]:
-    """Both phases of every operator of a repository, and its helpers that the emulator lacks."""
+def operator_lines(repository: str, cann: str) -> Iterator[str]:
+    """Both phases of every operator that a repository of a release still has, and its helpers that the emulator lacks."""
     yield '#include "nnopbase/executor.h"'
     for operator in map(catalog.get, catalog.names()):
-        if _repository(operator.family) == repository:
+        if _repository(operator.family) == repository and not releases.lacks_operator(cann, operator.name):
             yield from _operator(operator)
     for name, row in headers.helper_functions().items():
         if (

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ascend_aclnn import catalog
+from ascend_aclnn.catalog import life
+from ascend_aclnn.emulator import releases
 
 INCLUDE = Path(__file__).parents[1] / "include"
 
@@ -87,18 +89,19 @@ def enums() -> dict[str, dict[str, int]]:
     return data
 
 
-def write(directory: Path) -> None:
-    """Writes all headers into a directory."""
+def write(directory: Path, cann: str = releases.DEFAULT) -> None:
+    """Writes all headers into a directory, without what a release has no more."""
     shutil.copytree(INCLUDE, directory, dirs_exist_ok=True)
     _write(directory, "acl/acl_enums.h", (), _enum_lines())
     types = _known_types(directory)
+    gone = {name for name in runtime_functions() if life.of(name).absent_from(releases.toolkit(cann))}
     for header, includes in _RUNTIME_HEADERS.items():
-        rows = ((n, f) for n, f in runtime_functions().items() if f["header"] == header)
+        rows = ((n, f) for n, f in runtime_functions().items() if f["header"] == header and n not in gone)
         lines = [prototype(name, row) for name, row in rows if _needs(row) <= types]
         _write(directory, header, includes, lines)
     groups: dict[str, list[str]] = {}
-    for name in catalog.names():
-        operator = catalog.get(name)
+    operators = [catalog.get(name) for name in catalog.names() if not releases.lacks_operator(cann, name)]
+    for operator in operators:
         groups.setdefault(operator.header, []).extend(operator_prototypes(operator))
     for name, row in helper_functions().items():
         groups.setdefault(row["header"], []).append(helper_prototype(name, row))
@@ -110,9 +113,7 @@ def write(directory: Path) -> None:
         if folder in ("aclnnop", "aclnnop/level2") and other not in groups:
             _write(directory, other, (header,), ())
     for header, beginning in _AGGREGATES.items():
-        families = {
-            catalog.get(name).header for name in catalog.names() if catalog.get(name).family.startswith(beginning)
-        }
+        families = {operator.header for operator in operators if operator.family.startswith(beginning)}
         _write(directory, header, sorted(families), ())
 
 

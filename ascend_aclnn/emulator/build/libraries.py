@@ -16,9 +16,9 @@ class Options(NamedTuple):
     """What a build is to be like."""
 
     cann: str = releases.DEFAULT  # the release that is claimed, and whose functions are exported
-    split: bool = (
-        False  # the operators in libopapi_math.so, libopapi_nn.so, ... as newer CANN has them, and no libopapi.so
-    )
+    # The operators in libopapi_math.so, libopapi_nn.so, ... as newer CANN has them, and no libopapi.so; so they are anyway in a
+    # release that has libopapi.so no more.
+    split: bool = False
     sanitize: tuple[str, ...] = ()  # what -fsanitize is given
 
 
@@ -81,23 +81,41 @@ _SPLIT = {
 # Other names of a library, most of them newer CANN's, and the library that answers for it: it has nothing but the names.
 _FILTERS = {
     "libacl_rt.so": "libascendcl.so",
+    "libacl_mdl.so": "libascendcl.so",
+    "libacl_op_executor.so": "libascendcl.so",
     "libmsprofiler.so": "libascendcl.so",
     "libprofapi.so": "libascendcl.so",
     "libhcomm.so": "libhccl.so",
 }
-_FILTER_SINCE = {"libhcomm.so": "9.0.0"}  # torch_npu asks it for HcclGroupStart where the CANN is one of these
+_FILTER_SINCE = {
+    "libacl_mdl.so": "8.5.0",
+    "libacl_op_executor.so": "8.5.0",
+    "libhcomm.so": "9.0.0",  # torch_npu asks it for HcclGroupStart where the CANN is one of these
+}
+_RUNTIME, _NEWER_RUNTIME = "libascendcl.so", "libacl_rt.so"
 
 
 def libraries(options: Options) -> dict[str, Library]:
     """Every library of a build but those that are only other names; each after those that it needs."""
-    return {**_LIBRARIES, **(_SPLIT if options.split else _WHOLE)}
+    split = options.split or releases.lacks_library(options.cann, "libopapi.so")
+    return {
+        _called(name, options): library._replace(needs=tuple(_called(need, options) for need in library.needs))
+        for name, library in {**_LIBRARIES, **(_SPLIT if split else _WHOLE)}.items()
+    }
 
 
 def filters(options: Options) -> dict[str, str]:
     """The libraries that are only other names, and the one that answers for each."""
     return {
-        name: target for name, target in _FILTERS.items() if releases.has(options.cann, _FILTER_SINCE.get(name, "0.0"))
+        name: _called(target, options)
+        for name, target in _FILTERS.items()
+        if releases.has(options.cann, _FILTER_SINCE.get(name, releases.DEFAULT)) and name != _called(target, options)
     }
+
+
+def _called(name: str, options: Options) -> str:
+    """A library's name in a release: the runtime has its newer one only, where the older is gone."""
+    return _NEWER_RUNTIME if name == _RUNTIME and releases.lacks_library(options.cann, name) else name
 
 
 # Headers that are made of what the device process knows.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ascend_aclnn.backends.npu.versions import OPS_PACKAGES
+from ascend_aclnn.emulator import releases
 from ascend_aclnn.emulator.build import cache, headers
 from ascend_aclnn.emulator.build.digest import configuration
 from ascend_aclnn.emulator.build.libraries import Options
@@ -14,16 +16,22 @@ PYTHON_PACKAGES = "python/site-packages"  # below a build
 
 def complete(directory: Path, options: Options) -> None:
     """Writes it into the directory of a build."""
-    headers.write(directory / "include")
+    headers.write(directory / "include", options.cann)
+    toolkit, operators = releases.parts(options.cann)
     # What clients look for below ASCEND_HOME_PATH: torch_npu prints warnings, or refuses to be imported, without them.
-    for part in ("runtime", "compiler", "opp"):
+    for part, version in (("runtime", toolkit), ("compiler", toolkit), ("opp", operators)):
         (directory / part).mkdir()
-        (directory / part / "version.info").write_text(f"Version={options.cann}\n", encoding="utf-8")
-    (directory / "ascend_toolkit_install.info").write_text(f"version={options.cann}\n", encoding="utf-8")
+        (directory / part / "version.info").write_text(f"Version={version}\n", encoding="utf-8")
+    (directory / "ascend_toolkit_install.info").write_text(f"version={toolkit}\n", encoding="utf-8")
+    if releases.has(operators, "8.5.0"):  # the operators' parts have versions of their own
+        for name in OPS_PACKAGES[:-1]:
+            (directory / "share" / "info" / name).mkdir(parents=True)
+            note = directory / "share" / "info" / name / "version.info"
+            note.write_text(f"Version={operators}\n", encoding="utf-8")
     # As far as MindSpore asks before it makes communicators; CANN's set_env.sh has the directory in PYTHONPATH, too.
     package = directory / PYTHON_PACKAGES / "hccl"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    (package / "sys_version.py").write_text(f'__sys_version__ = "{options.cann}"\n', encoding="utf-8")
+    (package / "sys_version.py").write_text(f'__sys_version__ = "{toolkit}"\n', encoding="utf-8")
     (directory / "lib64" / "emulator.conf").write_bytes(os.fsencode(configuration(options)))
     cache.make_home(directory)

@@ -114,6 +114,14 @@ void emu_setting(const char *variable, const char *key, char *value, size_t size
     fclose(file);
 }
 
+/* The release of one package: that of the whole CANN, or of a pair "toolkit=9.1.0,ops=9.1.1" the one of that name. */
+static const char *part_of(const char *release, const char *name, const char *other) {
+    const char *at = strstr(release, name);
+    if (at == NULL || strstr(release, other) == NULL) return release;
+    at += strlen(name);
+    return strndup(at, strcspn(at, ","));
+}
+
 static void read_settings(void) {
     static char release[64];
     find_directory();
@@ -131,7 +139,8 @@ static void read_settings(void) {
     settings.noop = flag("ASCEND_EMULATOR_NOOP", false);
     settings.strict = flag("ASCEND_EMULATOR_STRICT", false);
     emu_setting("ASCEND_EMULATOR_CANN", "cann", release, sizeof release);
-    settings.cann = release;
+    settings.cann = part_of(release, "toolkit=", "ops=");
+    settings.operators = part_of(release, "ops=", "toolkit=");
     settings.tell_leaks = flag("ASCEND_EMULATOR_LEAKS", true);
     const char *delay = getenv("ASCEND_EMULATOR_LAUNCH_DELAY");
     settings.launch_delay = delay != NULL ? atoi(delay) : 0;

@@ -27,6 +27,7 @@ typedef struct {
 typedef struct {
     emu_soc soc;
     const char *cann;      /* the release that is claimed */
+    const char *operators; /* the release of the operator package, which may be another one */
     emu_stream_mode streams;
     emu_alignment alignment;
     bool noop;             /* operators succeed without computing anything */

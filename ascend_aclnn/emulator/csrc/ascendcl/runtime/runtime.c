@@ -553,9 +553,8 @@ API aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32
     return 0;
 }
 
-/* The parts of the claimed CANN release: 8.1.RC1, or the one in the settings. */
-static void release_parts(char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE]) {
-    const char *at = emu_config()->cann;
+/* The parts of a release: of 8.1.RC1 8, 1 and RC1. */
+static void release_parts(const char *at, char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE]) {
     for (int i = 0; i < 4; i++) {
         size_t length = strcspn(at, ".");
         snprintf(parts[i], ACL_PKG_VERSION_PARTS_MAX_SIZE, "%.*s", (int)length, at);
@@ -568,10 +567,12 @@ API aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion
     if (version == NULL) return emu_null_argument("version");
     if ((unsigned)name > ACL_PKG_NAME_DRIVER)
         return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "package is %d; allowed: 0 to %d", (int)name, ACL_PKG_NAME_DRIVER);
+    bool operators = name == ACL_PKG_NAME_OPP || name == ACL_PKG_NAME_OPP_KERNEL;
+    const char *release = operators ? emu_config()->operators : emu_config()->cann;
     char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE] = {{0}};
-    release_parts(parts);
+    release_parts(release, parts);
     memset(version, 0, sizeof *version);
-    snprintf(version->version, sizeof version->version, "%s", emu_config()->cann);
+    snprintf(version->version, sizeof version->version, "%s", release);
     memcpy(version->majorVersion, parts[0], sizeof parts[0]);
     memcpy(version->minorVersion, parts[1], sizeof parts[1]);
     memcpy(version->releaseVersion, parts[2], sizeof parts[2]);
@@ -579,10 +580,15 @@ API aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion
     return 0;
 }
 
+/* The release of a package: ops-nn, ops_math, opp and the like are of the operators. */
+static const char *release_of(const char *package) {
+    return strncmp(package, "op", 2) == 0 ? emu_config()->operators : emu_config()->cann;
+}
+
 API aclError aclsysGetVersionStr(char *pkgName, char *versionStr) {
     ENTER("aclsysGetVersionStr");
     if (pkgName == NULL || versionStr == NULL) return emu_null_argument(pkgName == NULL ? "pkgName" : "versionStr");
-    snprintf(versionStr, ACL_PKG_VERSION_MAX_SIZE, "%s", emu_config()->cann);
+    snprintf(versionStr, ACL_PKG_VERSION_MAX_SIZE, "%s", release_of(pkgName));
     return 0;
 }
 
@@ -590,7 +596,7 @@ API aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum) {
     ENTER("aclsysGetVersionNum");
     if (pkgName == NULL || versionNum == NULL) return emu_null_argument(pkgName == NULL ? "pkgName" : "versionNum");
     char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE] = {{0}};
-    release_parts(parts);
+    release_parts(release_of(pkgName), parts);
     *versionNum = atoi(parts[0]) * 10000000 + atoi(parts[1]) * 100000 + atoi(parts[2]) * 1000;
     return 0;
 }
