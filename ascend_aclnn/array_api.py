@@ -30,7 +30,8 @@ __array_api_version__ = VERSIONS[-1]
 EXCLUDED: dict[str, str] = {}
 NOTES = (
     "uint16, uint32, uint64: names for storage; CANN's arithmetic and comparisons do not take them",
-    "float64 and complex types: as far as CANN's operators take them on the SoC in use",
+    "float64 and complex types: as far as CANN's operators take them on the SoC in use (no acos, expm1, log1p, tanh of complex)",
+    "floor_divide of infinities by numbers, and of numbers by infinities: NaN and -1, as NumPy's",
     "matmul of integers and float64: by multiplying and adding, in memory of all products",
     "shapes that depend on data (nonzero, unique_*, masks): the call waits for the stream",
     "extensions linalg and fft: not there; ops.linalg_* has what CANN has of them",
@@ -41,6 +42,7 @@ int8, int16, int32, int64 = DataType.INT8, DataType.INT16, DataType.INT32, DataT
 uint8, uint16, uint32, uint64 = DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.UINT64
 float16, bfloat16, float32, float64 = DataType.FLOAT16, DataType.BF16, DataType.FLOAT, DataType.DOUBLE
 complex64, complex128 = DataType.COMPLEX64, DataType.COMPLEX128
+_INTEGERS = {16: int16, 32: int32, 64: int64}  # of the same bits as a floating-point type
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 Shape = Union[int, Sequence[int]]
@@ -359,6 +361,28 @@ def _symbol(symbol: str, name: str) -> Callable[[Operand, Operand], Tensor]:
     return _named(function, name)
 
 
+def _expm1(x: Tensor) -> Tensor:
+    """aclnnExpm1, and for float64, which that does not take, Kahan's correction of exp(x) - 1."""
+    if x.dtype is not float64:
+        return ops.expm1(x)
+    power = ops.exp(x)
+    less_one = power - 1
+    corrected = less_one * x / ops.log(power)
+    result = ops.s_where((less_one == 0), x, ops.s_where(less_one == -1, less_one, corrected))
+    return ops.s_where(isfinite(power), result, power)
+
+
+def _tanh(x: Tensor) -> Tensor:
+    if x.dtype is not float64:
+        return ops.tanh(x)
+    shrinking = _expm1(ops.abs(x) * -2)
+    return copysign(-shrinking / (shrinking + 2), x)
+
+
+def _trunc(x: Tensor) -> Tensor:
+    return ops.trunc(x) if x.dtype is not float64 else copysign(ops.floor(ops.abs(x)), x)
+
+
 def _two(operator: Callable[[Tensor, Tensor], Tensor], name: str) -> Callable[[Operand, Operand], Tensor]:
 
     def function(x1: Operand, x2: Operand, /) -> Tensor:
@@ -369,10 +393,12 @@ def _two(operator: Callable[[Tensor, Tensor], Tensor], name: str) -> Callable[[O
 
 acos, acosh, asin, asinh = (_floating(getattr(ops, n), n) for n in ("acos", "acosh", "asin", "asinh"))
 atan, atanh, cos, cosh = (_floating(getattr(ops, n), n) for n in ("atan", "atanh", "cos", "cosh"))
-exp, expm1, log, log1p = (_floating(getattr(ops, n), n) for n in ("exp", "expm1", "log", "log1p"))
+exp, log, log1p = (_floating(getattr(ops, n), n) for n in ("exp", "log", "log1p"))
 log2, log10, sin, sinh = (_floating(getattr(ops, n), n) for n in ("log2", "log10", "sin", "sinh"))
-sqrt, tan, tanh, reciprocal = (_floating(getattr(ops, n), n) for n in ("sqrt", "tan", "tanh", "reciprocal"))
-ceil, floor, round, trunc = (_rounding(getattr(ops, n), n) for n in ("ceil", "floor", "round", "trunc"))
+sqrt, tan, reciprocal = (_floating(getattr(ops, n), n) for n in ("sqrt", "tan", "reciprocal"))
+expm1, tanh = _floating(_expm1, "expm1"), _floating(_tanh, "tanh")
+ceil, floor, round = (_rounding(getattr(ops, n), n) for n in ("ceil", "floor", "round"))
+trunc = _rounding(_trunc, "trunc")
 
 add, subtract, multiply = _symbol("+", "add"), _symbol("-", "subtract"), _symbol("*", "multiply")
 divide, floor_divide = _symbol("/", "divide"), _symbol("//", "floor_divide")
@@ -402,7 +428,7 @@ def negative(x: Tensor, /) -> Tensor:
 def nextafter(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Counts in the integers of the same bits, which are in the order of the magnitudes."""
     start, end = broadcast_arrays(*_pair(x1, x2))
-    integer = {16: int16, 32: int32, 64: int64}[start.dtype.bits]
+    integer = _INTEGERS[start.dtype.bits]
     bits = _reinterpreted(start.copy(), integer)
     away = (start > 0) == (end > start)
     stepped = _reinterpreted(ops.s_where(away, bits + 1, bits - 1), start.dtype)
@@ -459,8 +485,7 @@ def isinf(x: Tensor, /) -> Tensor:
 
 
 def signbit(x: Tensor, /) -> Tensor:
-    """True for negative numbers and -0. The sign of a NaN is not seen."""
-    return (x < 0) | ((x == 0) & (ops.reciprocal(x) < 0))
+    return _reinterpreted(x.copy(), _INTEGERS[x.dtype.bits]) < 0
 
 
 def copysign(x1: Operand, x2: Operand, /) -> Tensor:
@@ -586,6 +611,8 @@ def reshape(x: Tensor, /, shape: Sequence[int], *, copy: Optional[builtins.bool]
 
 def repeat(x: Tensor, repeats: Union[int, Tensor], /, *, axis: Optional[int] = None) -> Tensor:
     x, axis = (x.flatten(), 0) if axis is None else (x, axes_of(axis, x.ndim)[0])
+    if x.dtype is float64 or _kind(x) == "c":  # which RepeatInterleave does not take
+        return take(x, repeat(arange(x.shape[axis]), repeats), axis=axis)
     if isinstance(repeats, int):
         return ops.repeat_interleave_int_with_dim(x, repeats, axis, repeats * x.shape[axis])
     counts = _as(broadcast_to(repeats, (x.shape[axis],)), int64).copy()
