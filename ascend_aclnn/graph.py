@@ -18,6 +18,16 @@ _MODES = {"global": 0, "thread-local": 1, "relaxed": 2}  # aclmdlRICaptureMode
 _NEW, _CAPTURING, _CAPTURED, _CLOSED = "new", "being captured", "captured", "closed"
 
 
+class _Forked:
+    """Whether this process is a forked child, in which ``os.getpid()`` is worth its time."""
+
+    here = False
+
+
+_forked = _Forked()
+os.register_at_fork(after_in_child=lambda: setattr(_forked, "here", True))
+
+
 class TaskGroup:
     """Tasks of a graph that ``Graph.update`` replaces together. ``Graph.group`` makes it."""
 
@@ -117,7 +127,7 @@ class Graph:
     def replay(self, stream: Optional[Stream] = None) -> None:
         """Queues what was captured on a stream (None: the current one), in its order, and returns."""
         replay = self._replay
-        if replay is None or os.getpid() != self._process:
+        if replay is None or (_forked.here and self._is_forked()):
             self._refuse_replay()
         if stream is not None:
             check_stream(stream, self._backend)
@@ -137,7 +147,7 @@ class Graph:
         routine = "aclmdlRICaptureTaskUpdateBegin"
         if not isinstance(group, TaskGroup):
             raise TypeError(f"group is a {type(group).__name__}; it must be a TaskGroup, which group() makes")
-        if self._replay is None or os.getpid() != self._process:
+        if self._replay is None or self._is_forked():
             self._refuse_replay(routine)
         if group._graph() is not self or group._number is None:
             raise AclError(INVALID_HANDLE, routine, "the task group does not belong to this graph")
@@ -169,8 +179,11 @@ class Graph:
     def _refuse_closed(self, routine: str) -> NoReturn:
         raise AclError(INVALID_HANDLE, routine, "the graph is closed; its memory is gone. Capture into a new Graph")
 
+    def _is_forked(self) -> bool:
+        return _forked.here and os.getpid() != self._process
+
     def _refuse_forked(self, routine: str) -> None:
-        if os.getpid() != self._process:
+        if self._is_forked():
             text = "this process was forked after the graph was made; make graphs in the child, or start it with spawn"
             raise AclError(FORKED, routine, text, explained=True)
 
@@ -182,7 +195,7 @@ class Graph:
                 text = "the graph is being captured; the with block of capture() must end first"
                 raise AclError(MODEL_CAPTURED, "aclmdlRIDestroy", text)
             self._state, self._replay = _CLOSED, None
-        if self._release.detach() is not None and os.getpid() == self._process:
+        if self._release.detach() is not None and not self._is_forked():
             self._graph.close()
 
     def __enter__(self) -> Graph:

@@ -5,6 +5,7 @@
     scripts/bench_graphs.py numpy                the NumPy backend
     scripts/bench_graphs.py emulator             the emulated device, through this package; needs a C compiler
     scripts/bench_graphs.py torch                the same through torch_npu (NPUGraph), where it is installed
+    scripts/bench_graphs.py device               the Ascend device of this host, through this package; only where it is named
 
 Eager calls and replays take turns; of the rounds the one that took the least processor time counts. One thread for NumPy and
 torch. With --write it also writes docs/results/graphs.md.
@@ -187,6 +188,10 @@ def emulator() -> None:
     of_package(bench_torch_npu.spent)
 
 
+def device() -> None:
+    of_package(on_host)
+
+
 def torch() -> None:
     import torch
     import torch_npu
@@ -212,7 +217,9 @@ PARTS: dict[str, tuple[str, Callable[[], None]]] = {
     "numpy": ("NumPy backend", numpy),
     "emulator": ("emulated device, this package", emulator),
     "torch": ("emulated device, torch_npu", torch),
+    "device": ("NPU", device),
 }
+USUAL = ["numpy", "emulator", "torch"]
 TEXT = """Microseconds of an eager call (or step) and of a replay of the graph that captured it: of the wall clock, and of
 processor time of the program and the device process together. Eager calls and replays take turns; of the rounds the one with the
 least processor time counts. One thread each for NumPy and torch. The decoder step has two layers, 8 tokens and hidden size 64.
@@ -229,7 +236,7 @@ def row(where: str, name: str, eager: list[float], replayed: list[float]) -> lis
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", default=list(PARTS), metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("parts", nargs="*", default=USUAL, metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--write", action="store_true", help="write docs/results/graphs.md")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -242,8 +249,8 @@ def main() -> int:
             print("torch_npu is not installed: its part is left out", file=sys.stderr)
             continue
         variables = {**os.environ, "OMP_NUM_THREADS": "1", "ASCEND_ACLNN_THREADS": "1", "ASCEND_EMULATOR_LEAKS": "0"}
-        if part == "numpy":
-            variables["ASCEND_ACLNN_BACKEND"] = "numpy"
+        if part in ("numpy", "device"):
+            variables["ASCEND_ACLNN_BACKEND"] = "npu" if part == "device" else part
         else:
             from ascend_aclnn.cli.emulator import environment
             from ascend_aclnn.emulator.build import build
@@ -255,7 +262,7 @@ def main() -> int:
         for cells in rows[-2:]:
             print("  ".join(f"{cell:>{width}}" for cell, width in zip(cells, (30, 30, 8, 8, 5, 8, 8, 5))), flush=True)
     if options.write:
-        parts = [] if options.parts == list(PARTS) else options.parts
+        parts = [] if options.parts == USUAL else options.parts
         call = " ".join(["python scripts/bench_graphs.py", *parts, "--write"])
         bench_results.write("graphs", "Graphs", call, TEXT, [bench_results.Table(HEAD, rows)])
     return 0

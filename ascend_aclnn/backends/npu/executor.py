@@ -232,6 +232,13 @@ def workspace(stream: StreamState, size: int) -> int:
     One is enough: what runs on a stream runs one after another. A smaller one goes back to the stream's memory, where
     only later work of the same stream can get it.
     """
+    pool = stream.device.pool
+    model = pool.runtime.captured_elsewhere(stream)
+    if model:
+        kept = pool.workspaces.get((model, stream.handle))
+        if kept is None or kept.size < block_size(size):
+            kept = pool.workspaces[model, stream.handle] = pool.allocate(size, stream)
+        return int(kept.address)
     block = stream.workspace
     if block is None or block.size < block_size(size):
         larger = stream.device.pool.allocate(size, stream)

@@ -14,12 +14,12 @@ from typing import Any, Optional
 
 from ascend_aclnn.backends.interface import CapturedGraph
 from ascend_aclnn.backends.npu.memory import Block, NpuStorage
-from ascend_aclnn.backends.npu.runtime import Runtime, StreamGraph, StreamState
+from ascend_aclnn.backends.npu.runtime import DeviceState, Runtime, StreamGraph, StreamState
 from ascend_aclnn.backends.npu.session import Session
 from ascend_aclnn.core.errors import STREAM_CAPTURED, AclError
 from ascend_aclnn.core.graph_record import GraphNode, GraphRecord, node
 from ascend_aclnn.core.interface import Recorder
-from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.streams import Stream, entered_streams
 
 
 class GraphStreamState(StreamState):
@@ -72,6 +72,8 @@ class NpuGraph(CapturedGraph, StreamGraph):
         self._captured: list[NpuStorage] = []  # by the captured ones
         self._replays: set[StreamState] = set()  # where replays may be under way
         self._name = ""
+        self._origin: GraphStreamState  # the first of the states, once it is captured, and its device
+        self._device: DeviceState
 
     # ---------------------------------------------------------------------------------------- capture
     def begin(self, stream: Stream, mode: int) -> None:
@@ -105,6 +107,7 @@ class NpuGraph(CapturedGraph, StreamGraph):
         if error is not None:
             self._drop()
             raise error
+        self._origin, self._device = self._states[0], self._states[0].device
         self._execute = self._runtime.libraries.function("aclmdlRIExecuteAsync")
         outside = {storage for state in self._states for storage in state.outside}
         self._captured = [s for s in (*outside, *self._own) if s.writer is not None and s.writer.graph is self]
@@ -225,18 +228,23 @@ class NpuGraph(CapturedGraph, StreamGraph):
 
     # ---------------------------------------------------------------------------------------- replay
     def replay(self, stream: Optional[Stream]) -> None:
-        target = self._session.target(stream)
+        runtime, cells = self._runtime, self._runtime.cells
+        known = stream is None and cells.has_context and not runtime.closed and runtime.get_device(cells.device_at) == 0
+        if known and cells.device.value == self._device.index and not entered_streams():
+            target = self._device.default  # what target() finds in the common case, without the call
+        else:
+            target = self._session.target(stream)
         status = self._execute(self._model, target.handle)
         if status:
-            raise self._runtime.error("aclmdlRIExecuteAsync", status)
+            raise runtime.error("aclmdlRIExecuteAsync", status)
         self.replayed = True
         self._replays.add(target)
         target.launched.append(self._name)
-        origin = self._states[0]
+        origin = self._origin
         for storage in self._written:
             storage.writer = origin
-        if self._runtime.blocking:
-            self._runtime.wait_stream(target)
+        if runtime.blocking:
+            runtime.wait_stream(target)
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Waits for the replays."""

@@ -124,6 +124,8 @@ class Pool:
         self.free_events: list[int] = []
         # out of circulation for good: whether the kernels that use it have passed could not be learnt
         self.lost: list[tuple[Optional[Block], object]] = []
+        # workspaces of the graphs of other components, by graph and stream; kept, because their end is not known
+        self.workspaces: dict[tuple[int, int], Block] = {}
         self.passed_owners: list[object] = []  # dropped outside the lock, because their finalizers may do anything
         align32 = runtime.libraries.optional("aclrtMallocAlign32")
         # aclrtMalloc adds 32 bytes to each request, which would cost a second huge page.
@@ -529,11 +531,15 @@ class NpuStorage(Storage):
         return self.base
 
     def _reserve(self, stream: StreamState) -> Block:
-        self.block = stream.device.pool.allocate(self.nbytes, stream)
-        self.base = self.block.address
+        block: Block = stream.device.pool.allocate(self.nbytes, stream)
+        self.base = block.address
+        if self.runtime.captured_elsewhere(stream):
+            self.borrowed = True  # it is not given back: the graph may be replayed as long as the process lives
+            return block
+        self.block = block
         if stream.graph is not None:
             self.graph = stream.graph  # type: ignore[assignment]  # a NpuGraph
-        return self.block
+        return block
 
     def use(self, stream: StreamState) -> None:
         """Notes that work on a stream is about to use the memory."""

@@ -492,6 +492,16 @@ class Runtime:
                 return self.devices[index].streams.get(handle) or self.stream(index, handle)
         return self.stream(index, 0)
 
+    def captured_elsewhere(self, stream: StreamState) -> int:
+        """The aclmdlRI of the graph for which another component (torch_npu) captures a stream of its own; 0 without one."""
+        if stream.owned or not stream.handle or stream.graph is not None:
+            return 0
+        ask = self.libraries.optional("aclmdlRICaptureGetInfo")
+        state, model = ctypes.c_int32(), ctypes.c_void_p()
+        if ask is None or ask(stream.handle, ctypes.byref(state), ctypes.byref(model)):
+            return 0
+        return (model.value or 0) if state.value else 0
+
     def keep_until_passed(self, owner: object, stream: StreamState) -> None:
         """Keeps an object alive until what is queued on a stream has run."""
         with self.lock:

@@ -233,7 +233,7 @@ class Device:
         """Phase two: a plan on an offset in device memory for each tensor. An error, or new shapes of outputs, if any."""
         plan = self.plans[number]
         try:
-            key = bytes(addresses[: 8 * plan.addresses])
+            key = bytes(addresses[: 8 * plan.addresses]) if plan.addresses else b""
             bound = plan.bound.get(key)
             if bound is None:
                 bound = self._bind(plan, key)

@@ -53,6 +53,9 @@ class FakeRuntime:
         self._events = itertools.count(1)
         self._tickets = itertools.count(1)
 
+    def captured_elsewhere(self, stream: StreamState) -> int:
+        return 0
+
     def malloc(self, pointer: Any, size: int, policy: int) -> int:
         if sum(self.held.values()) + size > self.capacity:
             return 207001
