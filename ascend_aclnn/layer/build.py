@@ -21,7 +21,7 @@ from typing import Optional
 from ascend_aclnn.core import files
 from ascend_aclnn.core.progress import Progress
 from ascend_aclnn.emulator import protocol
-from ascend_aclnn.emulator.build import cache, find_compiler, headers
+from ascend_aclnn.emulator.build import NoCompilerError, cache, find_compiler, headers
 from ascend_aclnn.emulator.build.compiler import FLAGS, identity, run_compiler
 from ascend_aclnn.emulator.build.libraries import PACKAGE
 from ascend_aclnn.layer import generated
@@ -41,7 +41,13 @@ def build_layer(directory: Path) -> Path:
     if (directory / MARK).is_file():
         raise ValueError(f"{directory} is a layer itself; a program runs under one layer at a time")
     libraries = _libraries(directory)
-    compiler = find_compiler()
+    try:
+        compiler = find_compiler()
+    except NoCompilerError:
+        raise NoCompilerError(
+            "the layer is built once for each CANN, with a C compiler: cc, gcc or clang on PATH, or its name in CC; "
+            "none was found"
+        ) from None
     return cache.cached(f"{_digest(libraries, compiler)}-layer", lambda work: _make(work, libraries, compiler))
 
 

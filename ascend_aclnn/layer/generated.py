@@ -23,7 +23,7 @@ _RECORDED = re.compile(
     "acl(Init|Finalize|rt(Set|Reset)Device(Force)?|rt(Create|Destroy)Context"
     "|rt(Malloc|Free)(?!Buf)\\w*|rt(Memcpy|Memset)\\w*|rt(Reserve|Release)MemAddress\\w*|rt(Unm|M)apMem"
     "|rtHost(Unr|R)egister(V2)?|rt(Create|Destroy)(Stream|Event)(?!Config)\\w*|rt(Record|Reset)Event(WithFlag)?"
-    "|rtSynchronize\\w+|rtStreamWaitEvent\\w*|rtStreamAbort|rtLaunch(Callback|HostFunc)"
+    "|rtSynchronize\\w+|rtStreamWaitEvent\\w*|rtStreamAbort|rtLaunch\\w+"
     "|mdlRI(CaptureBegin|CaptureEnd|ExecuteAsync|Execute|Destroy))"
     "|Hccl(?!.*(GetRank|GetComm|ErrorString|Capability|GetConfig|ConfigGetInfo|GetHandle))\\w+"
 )

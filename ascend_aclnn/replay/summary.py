@@ -65,7 +65,7 @@ def launch_lines(recording: Recording, launch: Launch) -> Iterator[str]:
                 if key is not None:
                     yield f"  {'':<26} {when}: {data_words(recording, tensor, when)}"
     for frame in launch.site:
-        yield f"  at {frame.file}:{frame.line} in {frame.function}"
+        yield f"  at {frame}"
     if launch.left_out:
         yield f"  left out: {launch.left_out}"
     if launch.error:

@@ -18,6 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from ascend_aclnn.recording import Call, Recording
+from ascend_aclnn.replay import replay
+from ascend_aclnn.selection import use_backend
+
 CLIENTS = Path(__file__).parent / "clients"
 SECONDS = 600  # far more than any run takes: only a hang reaches it
 
@@ -209,3 +213,61 @@ def test_attention_and_ffn_on_ranks_of_their_own() -> None:
 def test_the_sample_of_data_parallel_training(ranks: int) -> None:
     output = run_ranks(ranks, str(CLIENTS.parents[2] / "samples" / "ddp.py"))
     assert f"{ranks} ranks on Ascend910B1" in output and "largest difference from gloo on the CPU" in output
+
+
+def replayed(path: Path) -> list[str]:
+    """The operators of a recording, all of which must replay on NumPy as they were recorded."""
+    names = []
+    with Recording(path) as recording, use_backend("numpy", soc=recording.header.soc):
+        assert recording.ended is not None
+        for outcome in replay(recording):
+            assert not outcome.difference and not outcome.left_out, str(outcome)
+            names.append(outcome.launch.operator.name)
+        calls = {event.name for event in recording.events() if isinstance(event, Call)}
+        assert {"aclrtMallocAlign32", "aclrtMemcpy"} <= calls  # found by dlsym, and linked
+        sites = [launch.site for launch in recording.launches if launch.operator.name == "aclnnEmbedding"]
+        assert all(any(frame.file.endswith("recorded.py") for frame in site) for site in sites) and sites
+    return names
+
+
+@pytest.mark.parametrize("mode", [pytest.param("1", marks=short), "0"])
+def test_a_recorded_training_replays(mode: str, tmp_path: Path) -> None:
+    command = [
+        "-m",
+        "ascend_aclnn",
+        "layer",
+        "run",
+        "--record",
+        str(tmp_path / "run.aclnn"),
+        "--data",
+        "all",
+        "--stacks",
+    ]
+    run([*command, "--", sys.executable, "recorded.py"], TASK_QUEUE_ENABLE=mode)
+    names = replayed(tmp_path / "run.aclnn")
+    assert names.count("aclnnEmbedding") == 2 and "aclnnLayerNormBackward" in names
+
+
+def test_recorded_ranks_replay(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
+    command = [
+        "-m",
+        "ascend_aclnn",
+        "layer",
+        "run",
+        "--record",
+        str(tmp_path / "run.aclnn"),
+        "--data",
+        "all",
+        "--stacks",
+    ]
+    run([*command, "--", *torchrun, "recorded.py"])
+    assert replayed(tmp_path / "run.rank0.aclnn") == replayed(tmp_path / "run.rank1.aclnn")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_check_names_every_operator_that_is_wrong_on_purpose() -> None:
+    run([str(CLIENTS.parents[2] / "scripts" / "fault_table.py")])

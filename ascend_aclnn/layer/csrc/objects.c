@@ -78,7 +78,7 @@ static entry *put(shard *s, const void *handle, char kind) {
         s->count++;
     }
     free_words(e);
-    e->value.kind = kind;
+    e->value = (object){.kind = kind};
     return e;
 }
 
@@ -92,14 +92,6 @@ object object_of(const void *handle) {
     return value;
 }
 
-void objects_lock(void) {
-    for (int i = 0; i < SHARDS; i++) pthread_mutex_lock(&shards[i].lock);
-}
-
-void objects_unlock(void) {
-    for (int i = 0; i < SHARDS; i++) pthread_mutex_unlock(&shards[i].lock);
-}
-
 /* --------------------------------------------------------------------------------------------------------- descriptions */
 
 static struct {
@@ -107,6 +99,16 @@ static struct {
     description **buckets;
     uint64_t count, size;
 } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void objects_lock(void) {
+    for (int i = 0; i < SHARDS; i++) pthread_mutex_lock(&shards[i].lock);
+    pthread_mutex_lock(&known.lock);
+}
+
+void objects_unlock(void) {
+    pthread_mutex_unlock(&known.lock);
+    for (int i = 0; i < SHARDS; i++) pthread_mutex_unlock(&shards[i].lock);
+}
 
 static uint64_t mixed(uint64_t hash, uint64_t value) {
     hash = (hash ^ value) * 0xff51afd7ed558ccdull;

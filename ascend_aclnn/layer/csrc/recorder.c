@@ -96,13 +96,18 @@ static uint64_t number_of(const char *name, uint64_t otherwise) {
     return value != NULL && *value != 0 ? strtoull(value, NULL, 10) : otherwise;
 }
 
+static void pending_lock(void);
+static void pending_unlock(void);
+
 static void before_fork(void) {
     pthread_mutex_lock(&lock);
+    pending_lock();
     objects_lock();
 }
 
 static void after_fork(void) {
     objects_unlock();
+    pending_unlock();
     pthread_mutex_unlock(&lock);
 }
 
@@ -318,6 +323,14 @@ static struct {
     layer_launch *first;
 } pending[BUCKETS] = {[0 ... BUCKETS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
+static void pending_lock(void) {
+    for (int i = 0; i < BUCKETS; i++) pthread_mutex_lock(&pending[i].lock);
+}
+
+static void pending_unlock(void) {
+    for (int i = 0; i < BUCKETS; i++) pthread_mutex_unlock(&pending[i].lock);
+}
+
 static unsigned bucket_of(const void *executor) { return (unsigned)((uint64_t)(uintptr_t)executor * 0x9E3779B97F4A7C15ull >> 56); }
 
 static void free_launch(layer_launch *launch) {
@@ -474,6 +487,8 @@ static void write_list(text *t, const object *list, key_list *keys) {
     text_literal(t, "]}");
 }
 
+#define MOST_ITEMS (1u << 20) /* of an array or list in a record */
+
 static void write_array(text *t, const object *array) {
     if (array->kind == LETTER_INT_ARRAY) {
         text_literal(t, "{\"integers\":");
@@ -498,14 +513,17 @@ static void write_array(text *t, const object *array) {
 static void write_handle(text *t, const void *handle, key_list *keys) {
     object value = object_of(handle);
     if (handle == NULL) text_literal(t, "null");
-    else if (value.kind == 0) write_unknown(t, handle);
+    else if (value.kind == 0 || (value.kind != LETTER_TENSOR && value.count > MOST_ITEMS)) write_unknown(t, handle);
     else if (value.kind == LETTER_TENSOR) write_tensor(t, &value, next_key(keys));
     else if (value.kind == LETTER_SCALAR) write_scalar(t, &value);
     else if (value.kind == LETTER_TENSOR_LIST || value.kind == LETTER_SCALAR_LIST) write_list(t, &value, keys);
     else write_array(t, &value);
 }
 
+#define MOST_TEXT ((1u << 24) - 4096) /* of a record's values: a reader takes 16 MiB */
+
 static void write_values(text *t, const layer_operator *operator, const layer_value *values, const char *string, key_list *keys) {
+    size_t begin = t->length;
     text_literal(t, "[");
     for (uint32_t i = 0; i < operator->count; i++) {
         if (i > 0) text_literal(t, ",");
@@ -527,6 +545,14 @@ static void write_values(text *t, const layer_operator *operator, const layer_va
                 break;
             case 'i': text_integer(t, values[i].integer); break;
             default: write_handle(t, values[i].pointer, keys);
+        }
+    }
+    if (t->length > MOST_TEXT) { /* lists of millions */
+        t->length = begin;
+        text_literal(t, "[");
+        for (uint32_t i = 0; i < operator->count; i++) {
+            if (i > 0) text_literal(t, ",");
+            write_unknown(t, values[i].pointer);
         }
     }
     text_literal(t, "]");
