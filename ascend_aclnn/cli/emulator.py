@@ -70,6 +70,13 @@ def add_commands(subparsers: Any) -> None:
         metavar="SPEC",
         help='something that goes wrong: "aclrtMalloc:after=10:status=207001", "aclnnAdd:fail"; may be repeated',
     )
+    command.add_argument(
+        "--operators",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a Python file that declares operators with rules and references (a vendor's, or your own); may be repeated",
+    )
     _add_build_options(command)
     command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
     command.set_defaults(run=_run)
@@ -182,12 +189,30 @@ def _run(options: argparse.Namespace) -> int:
         faults.VARIABLE: ";".join(map(str, faults.parse(";".join(options.fault)))) or None,
         **sanitizer_variables(options.sanitize),
     }
-    variables = environment(_built(options), **{key: value for key, value in settings.items() if value is not None})
+    home = _built(options)
+    variables = environment(home, **{key: value for key, value in settings.items() if value is not None})
+    variables.update(_vendor_variables(options.operators, home, variables["LD_LIBRARY_PATH"]))
     executable = shutil.which(program[0], path=variables.get("PATH"))
     if executable is None:
         raise ValueError(f"emulator run: {program[0]} was not found, or may not be run")
     sys.stdout.flush()
     return os.execve(executable, program, variables)  # which never returns
+
+
+def _vendor_variables(paths: list[str], home: Path, library_path: str) -> dict[str, str]:
+    """The environment in which programs and the device process know the operators of some files."""
+    if not paths:
+        return {}
+    from ascend_aclnn.emulator import operators
+    from ascend_aclnn.emulator.build.vendor import build_vendor
+
+    declared = operators.load(paths)
+    variables = {operators.VARIABLE: ":".join(str(Path(path).resolve()) for path in paths)}
+    if declared:
+        vendor = build_vendor(declared, home)
+        variables["ASCEND_CUSTOM_OPP_PATH"] = str(vendor)
+        variables["LD_LIBRARY_PATH"] = f"{vendor / 'op_api' / 'lib'}:{library_path}"
+    return variables
 
 
 def _check(options: argparse.Namespace) -> int:

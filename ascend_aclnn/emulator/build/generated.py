@@ -98,7 +98,7 @@ def operator_lines(repository: str, cann: str) -> Iterator[str]:
     yield '#include "nnopbase/executor.h"'
     for operator in map(catalog.get, catalog.names()):
         if _repository(operator.family) == repository and not releases.lacks_operator(cann, operator.name):
-            yield from _operator(operator)
+            yield from phases(operator)
     for name, row in headers.helper_functions().items():
         if (
             _repository(row["family"]) == repository
@@ -129,7 +129,8 @@ MAX_WORKSPACE = (
 )
 
 
-def _operator(operator: Operator) -> Iterator[str]:
+def phases(operator: Operator) -> Iterator[str]:
+    """Both phases of an operator."""
     one, two = (text.rstrip(";") for text in headers.operator_prototypes(operator))
     names = " ".join(p.name for p in operator.parameters)
     letters = {"in": "i", "out": "o", "inout": "x"}

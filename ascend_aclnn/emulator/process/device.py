@@ -421,6 +421,10 @@ def main() -> None:
         mapped = mmap.mmap(Descriptor.MEMORY, os.fstat(Descriptor.MEMORY).st_size)
         memory = np.frombuffer(mapped, np.uint8)
         device, base = Device(backend, memory), int(sys.argv[3], 16)  # where the client has mapped it
+        if os.environ.get("ASCEND_EMULATOR_OPERATORS"):
+            from ascend_aclnn.emulator import operators
+
+            operators.load_from_environment()
         if os.environ.get("ASCEND_EMULATOR_FAULT"):
             from ascend_aclnn.emulator.process.faults import Faults
 
