@@ -54,7 +54,9 @@ def test_commands_run(folder: Path, command: str) -> None:
     words = [*INSTEAD[program], *arguments]
     if "scripts/generate.py" in words:
         words.append("--check")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # "python" is this one
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths, "PATH": path}
     place = ROOT if program == "./scripts/test" else folder  # scripts/test goes there by itself
     done = subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
