@@ -53,7 +53,7 @@ def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]
         if torch_tensor is None:
             torch_tensor = first_torch_tensor((*args, out))
         if torch_tensor is not None:
-            return call_with_torch(backend, plan, args, out, stream, torch_tensor.device, call)
+            return call_with_torch(backend, plan, args, out, stream, torch_tensor, call)
     on_device = stream is not None or not backend.has_values or holds_tensor(args) or holds_tensor((out,))
     invocation = Invocation(backend, plan, on_device)
     runner = invoke(invocation, args, out, stream)

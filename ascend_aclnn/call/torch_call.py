@@ -43,13 +43,15 @@ def first_torch_tensor(items: Sequence[Any]) -> Any:
 
 
 def call_with_torch(
-    backend: Backend, plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream], device: Any, call: Call
+    backend: Backend, plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream], first: Any, call: Call
 ) -> Any:
-    """One call of an operator with torch tensors among its arguments, which must all be on one torch.device."""
-    name = plan.operator.name
+    """One call of an operator with torch tensors among its arguments, which must all be on the device of the first."""
+    name, device = plan.operator.name, first.device
     if stream is not None:
         text = "torch tensors are worked on where torch is: at once on the host, on its current stream on an NPU"
         raise TypeError(f"{name}: {text}; leave stream out, or make Tensors of them with from_torch()")
+    if type(first).__name__ == "FakeTensor":
+        return call_without_values(backend, plan, args, out, device)
     npu = _npus.get((backend, device))
     if npu is None:
         place = device.type

@@ -116,6 +116,10 @@ def test_meta_tensors_of_torch_get_meta_tensors() -> None:
     assert ops.inplace_relu(y) is y
     with pytest.raises(AclError, match="gamma has shape"):
         ops.rms_norm(x, torch.empty(3, dtype=torch.bfloat16, device="meta"))
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        assert ops.exp(torch.ones(4096, 7168)).shape == (4096, 7168)
     with aclnn.shapes_only() as calls:  # tensors with values too
         assert ops.exp(torch.ones(3)).shape == (3,)
     assert len(calls) == 1

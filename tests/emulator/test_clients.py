@@ -91,6 +91,11 @@ def test_npu_functions() -> None:
     run_suite("npu_functions")
 
 
+@short
+def test_torch_function() -> None:
+    run_suite("torch_function")
+
+
 @pytest.mark.parametrize("mode", [pytest.param("0", marks=short), "1"])
 def test_single_operators(mode: str) -> None:
     run_suite("single_operators", TASK_QUEUE_ENABLE=mode)
