@@ -148,8 +148,9 @@ def matching(pattern: str) -> list[str]:
 
 
 def _text(name: str) -> str:
-    """A name, as words, and its summary."""
-    return f"{operator_python_name(name).replace('_', ' ')} {catalog.get(name).summary.lower()}"
+    """A name, as words, and its summary in English and Chinese."""
+    operator = catalog.get(name)
+    return f"{operator_python_name(name).replace('_', ' ')} {operator.summary.lower()} {operator.chinese_summary}"
 
 
 def _documents(operator: Operator, dtype: DataType, product: Optional[str]) -> bool:

@@ -12,7 +12,7 @@ import pytest
 import ascend_aclnn as aclnn
 from ascend_aclnn import catalog, ops, reference
 from ascend_aclnn.catalog import REQUIRED, Kind, Operator
-from ascend_aclnn.catalog.signature import KIND_WORDS, in_scope
+from ascend_aclnn.catalog.signature import KIND_WORDS, in_scope, meaning
 
 OPERATORS = [catalog.get(name) for name in catalog.names()]
 FUNCTIONS: dict[str, Any] = {
@@ -131,3 +131,82 @@ def test_a_formula_is_what_the_reference_computes(operator: Operator) -> None:
 
 def test_many_formulas_are_computed() -> None:
     assert sum(computable(o) is not None for o in OPERATORS if reference.find(o) is not None) > 120
+
+
+def test_every_parameter_of_an_operator_with_a_reference_has_a_meaning() -> None:
+    missing = {
+        f"{operator.name}.{parameter.python_name}"
+        for operator in OPERATORS
+        if reference.find(operator) is not None
+        for parameter in operator.parameters
+        if not meaning(operator, parameter)
+    }
+    assert missing == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "words"),
+    [
+        ("aclnnRmsNorm", "gamma", "scale after the normalisation"),
+        ("aclnnRmsNormGrad", "x", "input of the forward operator"),
+        ("aclnnRmsNormGrad", "dgamma", "gradient of gamma"),
+        ("aclnnAdd", "other", "right operand"),
+        ("aclnnAdds", "other", "a number"),
+        ("aclnnAddmm", "self", "tensor that the product is added to"),
+        ("aclnnConvTbcBackward", "self", "gradient of the output"),
+        ("aclnnLightningIndexerV2Metadata", "topk", "keys that are chosen"),
+        ("aclnnMoeGatingTopK", "k", "how many"),
+        ("aclnnGelu", "out", "of the input's shape"),
+        ("aclnnGeScalar", "out", "truth of each element"),
+    ],
+)
+def test_meanings_of_some(name: str, parameter: str, words: str) -> None:
+    """Where a name means different things in different operators."""
+    operator = catalog.get(name)
+    row = next(p for p in operator.parameters if p.python_name == parameter)
+    assert words in meaning(operator, row)
+
+
+def test_meanings_are_short_and_plain() -> None:
+    rows = json.loads((catalog.FOLDER / "meanings.json").read_text(encoding="utf-8"))
+    texts = [text for row in rows.values() for text in (row.values() if isinstance(row, dict) else [row])]
+    assert [text for text in texts if len(text) > 120 or text.endswith(".") or not text] == []
+
+
+def chinese_summaries() -> dict[str, str]:
+    rows: dict[str, str] = json.loads((catalog.FOLDER / "chinese.json").read_text(encoding="utf-8"))
+    return rows
+
+
+def test_chinese_summaries_are_of_operators_and_differ_from_english() -> None:
+    rows = chinese_summaries()
+    assert list(rows) == sorted(rows)
+    assert set(rows) <= set(catalog.names())
+    for name, text in rows.items():
+        assert re.search("[\u4e00-\u9fff]", text) and text.endswith("。") and len(text) <= 80, name
+        assert not re.search("[\u4e00-\u9fff] *[,;:!?()]|[,;:!?()] *[\u4e00-\u9fff]", text), (name, text)
+        assert not re.search("[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9][\u4e00-\u9fff]", text), (name, text)
+
+
+# New operators may come without a sentence in Chinese: it is added later. At most so many are without one at a time.
+FEW = 60
+
+
+def test_operators_without_a_chinese_summary_are_few() -> None:
+    missing = [operator.name for operator in OPERATORS if not operator.chinese_summary]
+    assert len(missing) <= FEW, missing
+
+
+def test_names_in_chinese_summaries_are_those_of_the_english_ones() -> None:
+    """Operators and parameters that a sentence names are real ones."""
+    operators = {name[5:] for name in catalog.names()}
+    for name, text in chinese_summaries().items():
+        for word in re.findall(r"[A-Z][a-z]+[A-Z]\w+", text):
+            named = word in operators or word in catalog.get(name).summary
+            assert named or word in ("LoRA", "SwiGLU", "SoftMax", "ReLU", "RoI"), (name, word)
+
+
+def test_chinese_words_find_operators() -> None:
+    from ascend_aclnn.cli.catalog import matching
+
+    assert {"aclnnRmsNorm", "aclnnLayerNorm", "aclnnBatchNorm"} <= set(matching("归一化"))
