@@ -19,6 +19,7 @@ from ascend_aclnn.catalog.signature import (
     PythonParameter,
     ResultField,
     is_required,
+    meaning,
     python_parameters,
     result_fields,
     result_type_name,
@@ -163,6 +164,12 @@ def returned(operator: Operator, fields: list[ResultField], variant: Variant) ->
     return f"{result_type_name(operator)}[{variant.returned}]"
 
 
+def documentation(operator: Operator) -> str:
+    """The docstring: the summary, and what the parameters and results mean."""
+    rows = [f"    {p.python_name}: {words}" for p in operator.parameters if (words := meaning(operator, p))]
+    return "\n".join([operator.summary, "", *rows, "    "]) if rows else operator.summary
+
+
 def operator_text(operator: Operator) -> str:
     """The stub of one operator: its named tuple, if it has several results, and its function."""
     fields = result_fields(operator)
@@ -183,7 +190,7 @@ def operator_text(operator: Operator) -> str:
             lines.append("@overload")
         if end:
             lines.append(f"@deprecated({json.dumps(end)})")
-        lines.append(f"{signature} ..." if i else f'{signature}\n    """{operator.summary}"""')
+        lines.append(f"{signature} ..." if i else f'{signature}\n    """{documentation(operator)}"""')
     return "\n".join(lines)
 
 
