@@ -262,7 +262,22 @@ class AdamApplyOneResult(NamedTuple, Generic[_T]):
     output2: _T
 @overload
 def adam_apply_one(input0: _A, input1: _A, input2: _A, input3: _A, input4: _A, mul0_x: _A, mul1_x: _A, mul2_x: _A, mul3_x: _A, add2_y: _A, *, out: _OutA = None, stream: None = None) -> AdamApplyOneResult[_N]:
-    """Applies one step of the Adam optimiser, whose factors are tensors."""
+    """Applies one step of the Adam optimiser, whose factors are tensors.
+
+    input0: gradient
+    input1: second moment
+    input2: first moment
+    input3: parameters that are trained
+    input4: learning rate
+    mul0_x: decay of the first moment
+    mul1_x: 1 less the decay of the first moment
+    mul2_x: decay of the second moment
+    mul3_x: 1 less the decay of the second moment
+    add2_y: added to the root of the second moment
+    output0: new second moment
+    output1: new first moment
+    output2: new parameters
+    """
 @overload
 def adam_apply_one(input0: Tensor, input1: _B, input2: _B, input3: _B, input4: _B, mul0_x: _B, mul1_x: _B, mul2_x: _B, mul3_x: _B, add2_y: _B, *, out: _OutB = None, stream: _S = None) -> AdamApplyOneResult[Tensor]: ...
 @overload
@@ -277,7 +292,23 @@ class AdamApplyOneWithDecayResult(NamedTuple, Generic[_T]):
     output2: _T
 @overload
 def adam_apply_one_with_decay(input0: _A, input1: _A, input2: _A, input3: _A, input4: _A, mul0_x: _A, mul1_x: _A, mul2_x: _A, mul3_x: _A, mul4_x: _A, add2_y: _A, *, out: _OutA = None, stream: None = None) -> AdamApplyOneWithDecayResult[_N]:
-    """Applies one step of the Adam optimiser with weight decay, whose factors are tensors."""
+    """Applies one step of the Adam optimiser with weight decay, whose factors are tensors.
+
+    input0: gradient
+    input1: second moment
+    input2: first moment
+    input3: parameters that are trained
+    input4: learning rate
+    mul0_x: decay of the first moment
+    mul1_x: 1 less the decay of the first moment
+    mul2_x: decay of the second moment
+    mul3_x: 1 less the decay of the second moment
+    mul4_x: weight decay
+    add2_y: added to the root of the second moment
+    output0: new second moment
+    output1: new first moment
+    output2: new parameters
+    """
 @overload
 def adam_apply_one_with_decay(input0: Tensor, input1: _B, input2: _B, input3: _B, input4: _B, mul0_x: _B, mul1_x: _B, mul2_x: _B, mul3_x: _B, mul4_x: _B, add2_y: _B, *, out: _OutB = None, stream: _S = None) -> AdamApplyOneWithDecayResult[Tensor]: ...
 @overload
@@ -292,7 +323,23 @@ class AdamApplyOneWithDecayAssignResult(NamedTuple, Generic[_T]):
     output2: _T
 @overload
 def adam_apply_one_with_decay_assign(input0: _A, input1: _A, input2: _A, input3: _A, input4: _A, mul0_x: _A, mul1_x: _A, mul2_x: _A, mul3_x: _A, mul4_x: _A, add2_y: _A, *, out: _OutA = None, stream: None = None) -> AdamApplyOneWithDecayAssignResult[_N]:
-    """Applies one step of the Adam optimiser with weight decay, whose factors are tensors."""
+    """Applies one step of the Adam optimiser with weight decay, whose factors are tensors.
+
+    input0: gradient
+    input1: second moment
+    input2: first moment
+    input3: parameters that are trained
+    input4: learning rate
+    mul0_x: decay of the first moment
+    mul1_x: 1 less the decay of the first moment
+    mul2_x: decay of the second moment
+    mul3_x: 1 less the decay of the second moment
+    mul4_x: weight decay
+    add2_y: added to the root of the second moment
+    output0: new second moment
+    output1: new first moment
+    output2: new parameters
+    """
 @overload
 def adam_apply_one_with_decay_assign(input0: Tensor, input1: _B, input2: _B, input3: _B, input4: _B, mul0_x: _B, mul1_x: _B, mul2_x: _B, mul3_x: _B, mul4_x: _B, add2_y: _B, *, out: _OutB = None, stream: _S = None) -> AdamApplyOneWithDecayAssignResult[Tensor]: ...
 @overload
@@ -881,9 +928,9 @@ def add_rms_norm_quant_v2(x1: _A, x2: _A, gamma: _B, scales1: _B, scales2: Optio
 def add_v2(x1: _A, x2: _A, *, out: _OutA = None, stream: None = None) -> _N:
     """Adds two tensors.
 
-    x1: first operand
-    x2: second operand
-    out: result
+    x1: left operand, broadcast with x2
+    x2: right operand, broadcast with x1
+    out: result, of the shape that x1 and x2 broadcast to
     """
 @overload
 def add_v2(x1: Tensor, x2: _B, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -1180,9 +1227,12 @@ class AllGatherAddResult(NamedTuple, Generic[_T]):
 def all_gather_add(a: _A, b: _A, group: str, rank_size: _Int, *, out: _OutA = None, stream: None = None) -> AllGatherAddResult[_N]:
     """Gathers a of all ranks and adds b.
 
-    b: second matrix of the elementwise product
+    a: this rank's share of what is gathered
+    b: added to what was gathered
     group: name of the HCCL communicator
-    c: the sum, in place of c
+    rank_size: number of ranks
+    c: the sum
+    gather_out: a of all ranks
     """
 @overload
 def all_gather_add(a: Tensor, b: _B, group: str, rank_size: _Int, *, out: _OutB = None, stream: _S = None) -> AllGatherAddResult[Tensor]: ...
@@ -1855,8 +1905,10 @@ def apply_adagrad_d(var: _A, accum: _A, lr: _A, grad: _A, update_slots: _Bool, u
     """Applies one step of the Adagrad optimiser, in place.
 
     var: parameters that are trained
+    accum: sum of squared gradients
     lr: learning rate
     grad: gradient
+    update_slots: add the squared gradient to accum
     use_locking: unused; reserved by CANN
     """
 @overload
@@ -2071,13 +2123,16 @@ def apply_centered_rms_prop(var: _A, mg: _A, ms: _A, mom: _A, lr: _A, rho: _A, m
     """Applies one step of the centred RMSProp optimiser.
 
     var: parameters that are trained
+    mg: running average of gradients
     ms: running average of squared gradients
     mom: momentum
     lr: learning rate
+    rho: decay of the running averages
     momentum: momentum
     epsilon: added to a divisor or below a root, against division by zero
     grad: gradient
     var_out: new variable
+    mg_out: new average of gradients
     ms_out: new average of squared gradients
     mom_out: new momentum
     """
@@ -2191,11 +2246,13 @@ def apply_proximal_adagrad(var: _A, accum: _A, lr: _A, l1: _A, l2: _A, grad: _A,
     """Applies one step of the proximal Adagrad optimiser.
 
     var: parameters that are trained
+    accum: sum of squared gradients
     lr: learning rate
     l1: weight of the absolute penalty
     l2: weight of the squared penalty
     grad: gradient
     var_out: new variable
+    accum_out: new sum of squared gradients
     """
 @overload
 def apply_proximal_adagrad(var: Tensor, accum: _B, lr: _B, l1: _B, l2: _B, grad: _B, *, out: _OutB = None, stream: _S = None) -> ApplyProximalAdagradResult[Tensor]: ...
@@ -2263,6 +2320,8 @@ class ApplyRotaryPosEmbGradResult(NamedTuple, Generic[_T]):
 def apply_rotary_pos_emb_grad(grad_query_embed: _A, grad_key_embed: _A, cos: _A, sin: _A, query: Optional[_A], key: Optional[_A], rotary_mode: Optional[str], layout: _Int, *, out: _OutA = None, stream: None = None) -> ApplyRotaryPosEmbGradResult[_N]:
     """Computes the gradients of rotary position embedding of query and key, and of cosines and sines.
 
+    grad_query_embed: gradient of the rotated query (key)
+    grad_key_embed: gradient of the rotated query (key)
     cos: cosines of the positions' angles
     sin: sines of the positions' angles
     query: queries
@@ -2271,6 +2330,8 @@ def apply_rotary_pos_emb_grad(grad_query_embed: _A, grad_key_embed: _A, cos: _A,
     layout: order of the axes: 1 BSND, 2 SBND, 3 BNSD, 4 TND
     grad_query: gradient of the query
     grad_key: gradient of the key
+    grad_cos: gradient of cos
+    grad_sin: gradient of sin
     """
 @overload
 def apply_rotary_pos_emb_grad(grad_query_embed: _A, grad_key_embed: _A, cos: _A, sin: _A, query: Optional[_A] = None, key: Optional[_A] = None, rotary_mode: Optional[str] = None, *, layout: _Int, out: _OutA = None, stream: None = None) -> ApplyRotaryPosEmbGradResult[_N]: ...
@@ -3751,6 +3812,10 @@ def bitwise_xor_tensor(self: _A, other: _A, *, out: _OutB = None, stream: Stream
 def blend_face_bg_part_two(acc_face: _A, acc_mask: _A, max_mask: _A, bg_img: _A, epsilon: _Float, *, out: _OutA = None, stream: None = None) -> _N:
     """Lays what was gathered of faces over a background.
 
+    acc_face: sum of the faces, weighted by their masks
+    acc_mask: sum of the masks
+    max_mask: largest mask of each pixel
+    bg_img: background
     epsilon: added to a divisor or below a root, against division by zero
     out: result
     """
@@ -3837,6 +3902,12 @@ class BlockAttnResPrepareResult(NamedTuple, Generic[_T]):
 def block_attn_res_prepare(block_res: _A, valid_blocks: _A, pseudo_query: _A, eps: _Float, *, out: _OutA = None, stream: None = None) -> BlockAttnResPrepareResult[_N]:
     """Attends to the residuals of earlier blocks: weighted sums, largest scores and sums of weights for each slot.
 
+    block_res: residuals of earlier blocks
+    valid_blocks: number of blocks that count
+    pseudo_query: learned query of the layer
+    numerator: weighted sum of the earlier residuals
+    logit_max: largest score
+    exp_sum: sum of the exponentials of the scores
     eps: added to a divisor or below a root, against division by zero
     """
 @overload
@@ -3854,9 +3925,14 @@ class BlockAttnResUpdateResult(NamedTuple, Generic[_T]):
 def block_attn_res_update(partial_block: _A, delta: _A, pseudo_query: _A, numerator: _A, logit_max: _A, exp_sum: _A, eps: _Float, *, out: _OutA = None, stream: None = None) -> BlockAttnResUpdateResult[_N]:
     """Adds to the residual of this block and merges it with the attention to earlier blocks.
 
-    delta: gradient
+    partial_block: residual of this block, brought up to date
+    delta: output of the layer, added to the residual
+    pseudo_query: learned query of the layer
+    numerator: weighted sum of the earlier residuals
+    logit_max: largest score
+    exp_sum: sum of the exponentials of the scores
     eps: added to a divisor or below a root, against division by zero
-    h: states at the chunks' starts, kept for the gradient
+    h: input of the next layer
     """
 @overload
 def block_attn_res_update(partial_block: Tensor, delta: _B, pseudo_query: _B, numerator: _B, logit_max: _B, exp_sum: _B, eps: _Float, *, out: _OutB = None, stream: _S = None) -> BlockAttnResUpdateResult[Tensor]: ...
@@ -4402,9 +4478,9 @@ def celu(self: _A, alpha: _Scalar = 1.0, *, out: _OutB = None, stream: Stream) -
 def celu_v2(x: _A, alpha: _Float, *, out: _OutA = None, stream: None = None) -> _N:
     """Applies the continuously differentiable exponential linear unit.
 
-    x: input
+    x: input, taken element by element
     alpha: width of the negative part
-    out: activated values
+    out: result, of the input's shape
     """
 @overload
 def celu_v2(x: Tensor, alpha: _Float, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -4973,10 +5049,10 @@ def compressor_grad(x: _A, wkv: _A, wgate: _B, d_cmp_kv: _B, softmax_score: _B, 
 def concat_v2(x1: _A, x2: _A, d: _Int, *, out: _OutA = None, stream: None = None) -> _N:
     """Joins two tensors along an axis.
 
-    x1: first operand
-    x2: second operand
+    x1: first tensor
+    x2: second tensor
     d: axis along which tensors are joined
-    out: result
+    out: joined tensor
     """
 @overload
 def concat_v2(x1: Tensor, x2: _B, d: _Int, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -5319,8 +5395,14 @@ class CryptoResult(NamedTuple, Generic[_T]):
 def crypto(key: _A, input_text: Optional[_A], iv: Optional[_A], op_config: _A, tag: Optional[_A] = None, aad: Optional[_A] = None, *, out: _OutA = None, stream: None = None) -> CryptoResult[_N]:
     """Encrypts or decrypts a tensor with AES-128 in CTR or GCM mode, or reads a key.
 
-    key: keys
-    out: result
+    key: encryption key, or the address where it is read
+    input_text: bytes that are encrypted or decrypted
+    output_text: bytes that were encrypted or decrypted
+    iv: initial value of the counter
+    op_config: mode and direction
+    tag: GCM's authentication tag
+    aad: data that GCM authenticates and does not encrypt
+    out: state of the operation
     """
 @overload
 def crypto(key: _A, input_text: Optional[_A] = None, iv: Optional[_A] = None, *, op_config: _A, tag: Optional[_A] = None, aad: Optional[_A] = None, out: _OutA = None, stream: None = None) -> CryptoResult[_N]: ...
@@ -6759,8 +6841,10 @@ def elastic_receivable_test(dst_rank: _A, group: str, world_size: _Int, rank_num
 def eltwise(inputs: Sequence[_A], mode: _Int, coeff: Optional[_Floats] = None, *, out: _OutA = None, stream: None = None) -> _N:
     """Multiplies, adds with weights, or takes the maximum of several tensors.
 
-    mode: variant of the computation
-    out: result
+    inputs: tensors that are joined
+    mode: 0: product, 1: weighted sum, 2: largest
+    coeff: factor of each tensor, for mode 1
+    out: result, element by element
     """
 @overload
 def eltwise(inputs: Sequence[Tensor], mode: _Int, coeff: Optional[_Floats] = None, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -6809,6 +6893,7 @@ def elu_grad(grads: _A, activations: _A, *, out: _OutA = None, stream: None = No
     """Computes the gradient of the exponential linear unit from its output.
 
     grads: gradient of the output
+    activations: output of the forward operator
     out: gradient of the input
     """
 @overload
@@ -11368,23 +11453,31 @@ def generic_block_sparse_attention(query: _A, key: _A, value: _A, sparse_block_i
     query: queries
     key: keys
     value: values of the attention
+    sparse_block_idx: key blocks of each query block
+    sparse_block_count: number of key blocks of each query block
     metadata: division of the work between the cores, from the operator of the same name with Metadata
     atten_mask: mask: where it is true (1), the score counts as minus infinity
     q_dequant_scale: scales of the quantised queries
     k_dequant_scale: scales of the quantised keys
     v_dequant_scale: scales of the quantised values
     p_quant_scale: scale at which the probabilities are quantised
+    cu_seq_lengths_q: cumulative lengths of the queries' sequences
+    cu_seq_lengths_kv: cumulative lengths of the keys' sequences
     seqused_q: tokens of each sequence of queries that count
     seqused_kv: tokens of each sequence of keys that count
     block_table: blocks of the paged cache that hold each sequence
     block_shape: rows and columns of a block
+    is_packed_gqa: 1: query heads that share a key head lie together
     layout_q: order of the query's axes
     layout_kv: order of the keys' and values' axes
     scale_value: factor of the scores, as a rule 1 / sqrt(width of a head)
     mask_type: mask: 0 none, others by number
+    quant_type: how query, key and value are quantised
     dst_type_max: largest value of the quantised result; 0: that of its dtype
+    softmax_precision: precision of the softmax
     win_left: tokens before the query's that the window holds; -1 all
     win_right: tokens behind the query's that the window holds; -1 all
+    return_softmaxlse: 1: return the log-sum-exp
     attention: result of the attention, in the query's layout
     softmax_lse: log-sum-exp of the scores
     """
@@ -11410,13 +11503,24 @@ def generic_block_sparse_attention(query: _A, key: _A, value: _B, sparse_block_i
 def generic_block_sparse_attention_metadata(sparse_block_idx: _A, sparse_block_count: _A, cu_seq_lengths_q: Optional[_A], cu_seq_lengths_kv: Optional[_A], seqused_q: Optional[_A], seqused_kv: Optional[_A], max_q_seq_len: _Int, max_kv_seq_len: _Int, num_q_heads: _Int, num_kv_heads: _Int, head_dim: _Int, block_shape: _Ints, is_packed_gqa: _Int, layout_q: str, layout_kv: str, mask_type: _Int, quant_type: _Int, softmax_precision: _Int, win_left: _Int, win_right: _Int, *, out: _OutA = None, stream: None = None) -> _N:
     """Divides the work of GenericBlockSparseAttention between cores.
 
+    sparse_block_idx: key blocks of each query block
+    sparse_block_count: number of key blocks of each query block
+    cu_seq_lengths_q: cumulative lengths of the queries' sequences
+    cu_seq_lengths_kv: cumulative lengths of the keys' sequences
     seqused_q: tokens of each sequence of queries that count
     seqused_kv: tokens of each sequence of keys that count
+    max_q_seq_len: length of the longest sequence of queries
+    max_kv_seq_len: length of the longest sequence of keys
+    num_q_heads: query heads
+    num_kv_heads: key heads
     head_dim: width of a head
     block_shape: rows and columns of a block
+    is_packed_gqa: 1: query heads that share a key head lie together
     layout_q: order of the query's axes
     layout_kv: order of the keys' and values' axes
     mask_type: mask: 0 none, others by number
+    quant_type: how query, key and value are quantised
+    softmax_precision: precision of the softmax
     win_left: tokens before the query's that the window holds; -1 all
     win_right: tokens behind the query's that the window holds; -1 all
     metadata: division of the work between the cores, for the operator of the same name
@@ -13084,6 +13188,7 @@ def hard_shrink_grad(grad_output: _A, self: _A, lambd: _Float, *, out: _OutA = N
 
     grad_output: gradient of the output
     self: input of the forward operator
+    lambd: half the width of the interval around zero
     out: gradient of the input
     """
 @overload
@@ -13306,8 +13411,10 @@ def hardtanh_backward(grad_output: _A, self: _A, min: _Scalar, max: _Scalar, *, 
 def hardtanh_grad(result: _A, grad: _A, min_val: _Float, max_val: _Float, *, out: _OutA = None, stream: None = None) -> _N:
     """Computes the gradient of the hard hyperbolic tangent from its output.
 
-    result: result of the forward operator
+    result: output of the forward operator
     grad: gradient of the output
+    min_val: smallest value
+    max_val: largest value
     out: gradient of the input
     """
 @overload
@@ -16196,8 +16303,8 @@ def interleave_rope(x: _A, cos: _A, sin: _B, *, out: _OutB = None, stream: Strea
 def inv(self: _A, *, out: _OutA = None, stream: None = None) -> _N:
     """Computes reciprocals.
 
-    self: input
-    out: result
+    self: input, taken element by element
+    out: result, of the input's shape
     """
 @overload
 def inv(self: Tensor, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -16816,8 +16923,8 @@ def l1_loss_backward(grad_output: _A, self: _A, target: _B, reduction: _Int, *, 
 def l2_loss(x: _A, *, out: _OutA = None, stream: None = None) -> _N:
     """Computes half of the sum of squares.
 
-    x: input
-    out: loss, reduced as reduction says
+    x: tensor whose squares are summed
+    out: half the sum of squares, one element
     """
 @overload
 def l2_loss(x: Tensor, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -17933,10 +18040,10 @@ def masked_causal_conv1d_backward(grad_y: _A, x: _A, weight: _B, mask: Optional[
 def masked_fill(x: _A, mask: _A, value: _Scalar, *, out: _OutA = None, stream: None = None) -> _N:
     """Replaces the elements that a mask chooses.
 
-    x: input
+    x: tensor that is read
     mask: where it is true, the element takes part
     value: value that is written
-    out: result
+    out: x with what was written
     """
 @overload
 def masked_fill(x: Tensor, mask: _B, value: _Scalar, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -18029,7 +18136,8 @@ def matmul(self: _A, mat2: _A, cube_math_type: _Int = 0, *, out: _OutB = None, s
 def matmul_abft_verify(a: _A, b: _A, c: _A, checksum_weight: _A, e_max: _Float, *, out: _OutA = None, stream: None = None) -> _N:
     """Checks a matrix product against checksums of its factors, a bit for each row of each 256 columns.
 
-    b: second matrix of the elementwise product
+    a: left factor of the product
+    b: right factor of the product
     c: matrix that is added
     """
 @overload
@@ -18659,7 +18767,7 @@ def max_pool_with_argmax_v3(x: _A, kernel_size: _Ints, strides: _Ints, pads: _In
     pads: padding of each space axis
     dilations: distance between the elements of the kernel
     ceil_mode: round the number of windows up, not down
-    y: result
+    y: pooled values
     argmax: position of each largest element in its feature map
     """
 @overload
@@ -22471,9 +22579,11 @@ def nll_loss_backward(grad_output: _A, self: _A, target: _B, weight: _B, reducti
 def nms_with_mask(x1: _A, x2: _A, iou_threshold: _Float, scores_threshold: _Float, *, out: _OutA = None, stream: None = None) -> _N:
     """Marks the boxes that no better box overlaps by a threshold, in the order of falling scores.
 
-    x1: first operand
-    x2: second operand
-    out: result
+    x1: boxes
+    x2: score of each box
+    iou_threshold: overlap above which a box is dropped
+    scores_threshold: smallest score of a box
+    out: 1 for each box that stays
     """
 @overload
 def nms_with_mask(x1: Tensor, x2: _B, iou_threshold: _Float, scores_threshold: _Float, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -23246,9 +23356,18 @@ def pack_v2(x: _A, y: _A, d: _Int = 0, *, out: _OutB = None, stream: Stream) -> 
 def pad_v2(x: _A, mode: _Int, value: _Int, pad0: _Int, pad1: _Int, pad2: _Int, pad3: _Int, pad4: _Int, pad5: _Int, pad6: _Int, pad7: _Int, *, out: _OutA = None, stream: None = None) -> _N:
     """Puts a number around a tensor: pad0 elements before and pad1 behind on the first axis, pad2 and pad3 on the second.
 
-    x: tensor that is rearranged
-    mode: variant of the computation
-    out: result
+    x: tensor that is padded
+    mode: kind of padding: a constant
+    value: number that is put around
+    pad0: elements added before the axis of half that number
+    pad1: elements added behind the axis of half that number, rounded down
+    pad2: elements added before the axis of half that number
+    pad3: elements added behind the axis of half that number, rounded down
+    pad4: elements added before the axis of half that number
+    pad5: elements added behind the axis of half that number, rounded down
+    pad6: elements added before the axis of half that number
+    pad7: elements added behind the axis of half that number, rounded down
+    out: padded tensor
     """
 @overload
 def pad_v2(x: Tensor, mode: _Int, value: _Int, pad0: _Int, pad1: _Int, pad2: _Int, pad3: _Int, pad4: _Int, pad5: _Int, pad6: _Int, pad7: _Int, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -23318,9 +23437,9 @@ def polar(input: _A, angle: _A, *, out: _OutB = None, stream: Stream) -> Tensor:
 def pow(x: _A, exponent: _A, *, out: _OutA = None, stream: None = None) -> _N:
     """Computes powers of two tensors.
 
-    x: input
+    x: bases
     exponent: exponents
-    out: result
+    out: result, of the shape that the tensors broadcast to
     """
 @overload
 def pow(x: Tensor, exponent: _B, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -25576,7 +25695,8 @@ def recurrent_kda(query: _A, key: _A, value: _A, gate: _A, beta: _A, initial_sta
     query: queries
     key: keys
     value: values of the attention
-    beta: shift after the normalisation
+    gate: logarithm of the decay, for each token, head and channel
+    beta: learning rate of the delta rule, for each token and head
     initial_state: states before the first token
     cu_seqlens: cumulative lengths of the sequences
     ssm_state_indices: state of each sequence
@@ -25584,8 +25704,13 @@ def recurrent_kda(query: _A, key: _A, value: _A, gate: _A, beta: _A, initial_sta
     dt_bias: bias of the decay
     num_accepted_tokens: speculative tokens that were accepted, for each sequence
     layout: order of the axes
-    scale: factor
+    scale: factor of the queries
+    output_final_state: return the last states
+    inplace_final_state: the last states replace initial_state
+    use_qk_l2norm_in_kernel: divide query and key by their norms first
     use_gate_in_kernel: compute the decay from g, a_log and dt_bias
+    use_beta_sigmoid_in_kernel: apply the sigmoid to beta first
+    allow_neg_eigval: double beta, so that states can change sign
     safe_gate: keep the decay above lower_bound
     lower_bound: smallest logarithm of the decay
     state_v_first: states hold values along the rows
@@ -25865,8 +25990,8 @@ def relu(self: _A, *, out: _OutB = None, stream: Stream) -> Tensor: ...
 def relu6(x: _A, *, out: _OutA = None, stream: None = None) -> _N:
     """Limits elements to 0 to 6.
 
-    x: input
-    out: activated values
+    x: input, taken element by element
+    out: result, of the input's shape
     """
 @overload
 def relu6(x: Tensor, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -27935,7 +28060,7 @@ def softmax_grad(y: _A, dy: _A, *, out: _OutB = None, stream: Stream) -> Tensor:
 def softmax_v2(x: _A, dim: _Int, *, out: _OutA = None, stream: None = None) -> _N:
     """Computes the softmax along one axis.
 
-    x: input
+    x: logits
     dim: axis, a negative one counts from the end
     out: activated values
     """
@@ -28788,6 +28913,7 @@ def split(x: _A, indices_or_sections: _Ints, axis: _Int, *, out: _OutA = None, s
     """Cuts a tensor into equal parts, or at given places, along an axis.
 
     x: tensor that is rearranged
+    indices_or_sections: number of equal parts, or the places of the cuts
     axis: axis, a negative one counts from the end
     out: parts, in their order
     """

@@ -112,6 +112,8 @@ def main() -> int:
     problems += [*(f"fetched from elsewhere: {link}" for link in fetched(target))]
     for problem in problems[:30]:
         print(problem)
+    for gap in site.gaps():
+        print(f"gap: {gap}")
     pages = len(list(target.rglob("index.html")))
     print(f"{pages} pages in {time.monotonic() - started:.0f} s: {target}; {len(problems)} problems")
     return int(bool(problems))

@@ -186,6 +186,21 @@ def search_entries() -> list[dict[str, Any]]:
     ]
 
 
+def gaps() -> list[str]:
+    """What is still to be written: the site is built without it."""
+    operators = [catalog.get(name) for name in catalog.names()]
+    chinese = [operator.name for operator in operators if not operator.chinese_summary]
+    cells = [
+        f"{operator.name}.{parameter.python_name}"
+        for operator in operators
+        if operator_pages.coverage(operator).reference
+        for parameter in operator.parameters
+        if not operator_pages.meaning(operator, parameter)
+    ]
+    kinds = (("no summary in Chinese", chinese), ("no meaning", cells))
+    return [f"{title} ({len(names)}): {' '.join(names[:20])}" for title, names in kinds if names]
+
+
 def navigation(language: int, only: str = "") -> list[dict[str, Any]]:
     """MkDocs' nav: titles in English (0) or Chinese (1), and the same pages in the same order."""
     families = [f"operators/{pages.page_name(family)}" for family in operator_pages.families(only)]
