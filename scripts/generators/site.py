@@ -78,6 +78,7 @@ CHINESE_HEADS = {
     "NumPy": "NumPy 参考实现",
     "all": "合计",
 }
+SLUGIFY = "!!python/name:markdown.extensions.toc.slugify_unicode"  # a tag of YAML: Chinese headings have anchors
 STYLE = Path(__file__).resolve().parent / "assets" / "style.css"
 
 
@@ -245,7 +246,7 @@ def configuration(language: int, source: Path, target: Path, address: str, only:
         ],
     }
     home = ("./", "../")[language]
-    return json.dumps(
+    text = json.dumps(
         {
             "site_name": "ascend_aclnn",
             "site_url": address,
@@ -261,7 +262,7 @@ def configuration(language: int, source: Path, target: Path, address: str, only:
                 "md_in_html",
                 "meta",
                 "tables",
-                {"toc": {"permalink": True}},
+                {"toc": {"permalink": True, "slugify": SLUGIFY}},
                 "pymdownx.superfences",
                 {"pymdownx.tabbed": {"alternate_style": True}},
             ],
@@ -277,3 +278,4 @@ def configuration(language: int, source: Path, target: Path, address: str, only:
         ensure_ascii=False,
         indent=1,
     )
+    return text.replace(json.dumps(SLUGIFY), SLUGIFY)

@@ -91,8 +91,51 @@ def structure(page: Path) -> list[str]:
     return shape
 
 
-def test_both_readmes_have_the_same_structure() -> None:
-    assert structure(ROOT / "README.md") == structure(ROOT / "README.zh-CN.md")
+TRANSLATED = [page for page in PAGES if page.name.endswith(".zh-CN.md")]
+
+
+def original(page: Path) -> Path:
+    return page.with_name(page.name.replace(".zh-CN", ""))
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=name_of)
+def test_translations_have_the_structure_and_the_code_of_their_originals(page: Path) -> None:
+    """A heading, a command, a row or an item that only one of them has fails here: bring the other up to date."""
+    assert structure(original(page)) == structure(page)
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=name_of)
+def test_translations_and_originals_lead_to_each_other(page: Path) -> None:
+    assert f"[English]({original(page).name})" in page.read_text(encoding="utf-8")
+    assert re.search(rf"\[中文(说明)?\]\({re.escape(page.name)}\)", original(page).read_text(encoding="utf-8"))
+
+
+def prose(text: str) -> str:
+    """Without inline code, the targets of links, and what Python code has before a comment."""
+    text = re.sub(r"`[^`\n]+`", "X", re.sub(r"\]\([^)\n]*\)", "]", text))
+    return "\n".join(re.sub(r"^[^#]*#", "#", line) if "  #" in line else line for line in text.splitlines())
+
+
+CHINESE = "[\u4e00-\u9fff]"
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=name_of)
+def test_chinese_has_full_width_marks_and_no_broken_lines(page: Path) -> None:
+    text = prose(page.read_text(encoding="utf-8"))
+    assert re.findall(rf".{{0,10}}(?:{CHINESE} *[,:;!?()]|[,:;!?()] *{CHINESE}).{{0,10}}", text) == []
+    assert re.findall(rf".{{0,10}}(?:{CHINESE}[A-Za-z0-9]|[A-Za-z0-9]{CHINESE}).{{0,10}}", text) == []
+    # A line end between Chinese characters is a space on a page.
+    assert re.findall(rf".{{0,10}}{CHINESE}[，。；：、）]?\n(?:{CHINESE}|[（“]).{{0,10}}", text) == []
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=name_of)
+def test_a_link_from_chinese_to_an_english_page_says_so(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for label, target, after in re.findall(r"\[([^\]]+)\]\(([^)#:]+\.md)(?:#[^)]*)?\)(.{0,12})", text):
+        if label == "English" or target.endswith(".zh-CN.md") or "glossary" in target:
+            continue
+        assert not (page.parent / target.replace(".md", ".zh-CN.md")).exists(), f"{label}: there is a page in Chinese"
+        assert after.startswith(("（英文）", "（中文见")), f"{label} ({target})"
 
 
 def python_blocks(page: Path) -> list[str]:
@@ -203,7 +246,7 @@ RUN = {
 
 
 def test_every_block_of_python_is_run_somewhere() -> None:
-    found = {name_of(page): len(python_blocks(page)) for page in PAGES if page.name != "README.zh-CN.md"}
+    found = {name_of(page): len(python_blocks(page)) for page in PAGES if page not in TRANSLATED}
     counted = {name: RUN.get(name, 0) + ELSEWHERE.get(name, (0,))[0] for name in found}
     assert found == counted
 
