@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what is derived from data: the type stub, the operator pages and the page of error codes.
+"""Writes what is derived from data: the type stub, the operator pages, the page of error codes, the notebook's outputs.
 
     scripts/generate.py            # writes what has changed
     scripts/generate.py --check    # writes nothing; fails where a committed file is not what would be written
@@ -18,10 +18,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from generators import errors, pages, stub
+from generators import errors, notebook, pages, stub
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = (stub, pages, errors)
+PARTS = (stub, pages, errors, notebook)
 SHOWN = 12  # lines of a difference that --check prints
 
 

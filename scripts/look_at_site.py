@@ -9,6 +9,7 @@ exact names first. Screenshots go beside the site. Needs Chromium (Debian: apt i
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import http.server
 import json
@@ -27,13 +28,15 @@ SHOWN = ("", "operators/aclnnRmsNormGrad", "operators/ops-nn.norm", "zh", "zh/op
 PAGES = (*SHOWN, "start", "operators", "operators/aclnnAddRmsNormQuant", "operators/aclnnBatchNormBackward",
          "hardware", "testing",
          "performance", "results/references", "results/collectives", "cann-and-numpy", "errors", "emulator", "changelog",
-         "CHANGELOG", "zh/start", "zh/hardware", "zh/testing", "zh/emulator", "zh/operators")  # fmt: skip
+         "CHANGELOG", "first-steps", "zh/start", "zh/hardware", "zh/testing", "zh/emulator", "zh/operators")  # fmt: skip
 # Search terms: what the first result has to be, by language.
 SEARCHES = {
     "": {
         "rms_norm": "rms_norm",
         "layer_norm": "layer_norm",
         "batch_norm": "batch_norm",
+        "norm": "norm",
+        "add_rms_norm": "add_rms_norm",
         "aclnnRmsNorm": "rms_norm",
         "RmsNorm": "rms_norm",
     },
@@ -135,7 +138,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         elif self.path == "/look":
             text = self.harness
         else:
-            super().do_GET()
+            with contextlib.suppress(ConnectionError):  # the harness is done with a page before the browser is
+                super().do_GET()
             return
         body = text.encode()
         self.send_response(200)

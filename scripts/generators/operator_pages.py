@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 from collections.abc import Iterator, Sequence
@@ -150,9 +151,25 @@ def comparison_rows(operator: Operator) -> list[tuple[str, str]]:
     return rows
 
 
+@functools.cache
+def _longer_names() -> dict[str, int]:
+    """How many names continue a Python name, each the next: rms_norm, rms_norm_grad, rms_norm_grad_quant give 2, 1, 0."""
+    depths: dict[str, int] = {}
+    names = sorted(catalog.python_names(), reverse=True)  # what continues a name comes before it
+    for i, name in enumerate(names):
+        longer = 0
+        for other in reversed(names[:i]):
+            if not other.startswith(name):
+                break
+            longer = max(longer, depths[other] + 1)
+        depths[name] = longer
+    return depths
+
+
 def boost(operator: Operator) -> float:
-    """Of a page in the search: short names first, so that the operator that is called as was typed precedes its relatives."""
-    return round(2 + 40 / (len(operator.python_name) + (20 if operator.experimental else 0)), 2)
+    """Of a page in the search, which takes a word for the beginning of a name: the operator of exactly that name comes first."""
+    weight = 4.0 ** min(_longer_names()[operator.python_name], 4)
+    return weight if operator.experimental else 2 * weight
 
 
 def c_names(operator: Operator) -> list[str]:

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from ascend_aclnn import catalog
-from generators import charts, errors, home, operator_pages, pages
+from generators import charts, errors, home, notebook, operator_pages, pages
 
 ROOT = Path(__file__).resolve().parents[2]
 
+NOTEBOOK = "samples/first_steps.ipynb"
 # Every page of the repository: its file, its title in both languages. Families of operators are added. Folders are sections.
 NAVIGATION = (
     ("README.md", "Getting started", "快速入门"),
+    (NOTEBOOK, "First steps, a notebook", "入门 notebook"),
     ("docs/hardware.md", "The first day on a card", "在卡上的第一天"),
     ("docs/upgrading.md", "Upgrading CANN", "升级 CANN"),
     ("docs/errors.md", "Error codes", "错误码"),
@@ -88,15 +90,19 @@ STYLE = Path(__file__).resolve().parent / "assets" / "style.css"
 def place(source: str) -> str:
     """Where a page of the repository lies on the site."""
     source = source.replace(".zh-CN.md", ".md")
-    if source == "README.md":
-        return "start.md"
+    if source in ("README.md", NOTEBOOK):
+        return "start.md" if source == "README.md" else "first-steps.md"
     return re.sub(r"(^|/)README\.md$", r"\1index.md", source.removeprefix("docs/"))
+
+
+def source_text(source: str) -> str:
+    return notebook.page() if source == NOTEBOOK else (ROOT / source).read_text(encoding="utf-8")
 
 
 def translation(source: str) -> str:
     """The page in Chinese, as a file of the repository; "" where there is none."""
     name = source.replace(".md", ".zh-CN.md")
-    return name if (ROOT / name).exists() else ""
+    return name if name != source and (ROOT / name).exists() else ""
 
 
 def rewritten(text: str, source: str) -> str:
@@ -151,7 +157,7 @@ def files(only: str = "") -> dict[str, str]:
     """The English site's pages by their paths; of operators only those whose families contain ``only``."""
     files = {"index.md": home.page(0), "style.css": STYLE.read_text(encoding="utf-8"), **operator_files(0, only)}
     for source, _, _ in NAVIGATION:
-        files[place(source)] = rewritten((ROOT / source).read_text(encoding="utf-8"), source)
+        files[place(source)] = rewritten(source_text(source), source)
     return files
 
 
@@ -161,7 +167,7 @@ def chinese_files(only: str = "") -> dict[str, str]:
     files["operators/single.md"] = ENGLISH_NOTE + files["operators/single.md"]
     for source, _, _ in NAVIGATION:
         translated = translation(source) or source
-        text = rewritten((ROOT / translated).read_text(encoding="utf-8"), translated)
+        text = rewritten(source_text(translated), translated)
         files[place(source)] = text if translated != source else ENGLISH_NOTE + text
     files["errors.md"] = rewritten(errors.page(chinese=True), "docs/errors.md")
     return files

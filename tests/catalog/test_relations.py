@@ -36,7 +36,7 @@ def test_relations_of_some() -> None:
         "aclnnEmbeddingDenseGrad",
     )
     assert relations(catalog.get("aclnnAdd")).in_place == ("aclnnInplaceAdd", "aclnnInplaceAddV3")
-    assert relations(catalog.get("aclnnInplaceAdd")).out_of_place == ("aclnnAdd", "aclnnAddV3")
+    assert relations(catalog.get("aclnnInplaceAdd")).out_of_place == ("aclnnAdd", "aclnnAddV2", "aclnnAddV3")
     assert relations(catalog.get("aclnnSub")).versions == ("aclnnSubV2",)
 
 

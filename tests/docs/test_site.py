@@ -68,7 +68,7 @@ def test_every_page_of_the_repository_is_on_the_site(
     listed = {source for source, _, _ in site.NAVIGATION}
     present = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")}
     present = {name for name in present if not name.startswith("docs/operators/") and not name.endswith(".zh-CN.md")}
-    assert listed == present | {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+    assert listed == present | {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", site.NOTEBOOK}
     assert set(chinese) <= set(english)
 
 
@@ -216,6 +216,16 @@ def test_a_bar_is_as_long_as_its_value_says(generators: Any) -> None:
     assert widths[1] == pytest.approx(4 * widths[0], rel=0.01)
 
 
+def test_the_notebook_shows_what_its_cells_print(generators: Any) -> None:
+    """Of two cells; test_generated.py runs all of them."""
+    page = generators.notebook.page()
+    assert page.count("```python") == page.count("```text") >= 6
+    assert "AclError: aclnnRmsNorm: gamma has dtype DOUBLE" in page
+    scope: dict[str, Any] = {}
+    assert generators.notebook.run_cell("a = 2\nprint(a)\na + 1", scope) == "2\n3\n"
+    assert generators.notebook.run_cell("a = 3", scope) == ""
+
+
 def test_not_found_pages_lead_home(generators: Any) -> None:
     import build_site
 
@@ -229,4 +239,5 @@ def test_the_chinese_search_knows_every_operator(site: Any) -> None:
     entries = {entry["title"]: entry for entry in site.search_entries()}
     assert set(entries) == set(catalog.python_names())
     assert "归一化" in entries["rms_norm"]["text"]
-    assert entries["rms_norm"]["boost"] > entries["rms_norm_grad"]["boost"]
+    boosts = [entries[name]["boost"] for name in ("rms_norm", "rms_norm_grad", "rms_norm_grad_quant")]
+    assert boosts == [32, 8, 2]
