@@ -83,7 +83,8 @@ class Graph:
         status, for what cannot be captured. An exception in the block ends the capture, and the graph can be captured again.
         """
         routine = "aclmdlRICaptureBegin"
-        if mode not in _MODES:
+        number = _MODES.get(mode.replace("_", "-"))  # torch writes "thread_local"
+        if number is None:
             raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(_MODES)}")
         if stream is not None:
             check_stream(stream, self._backend)
@@ -95,7 +96,7 @@ class Graph:
             if self._state == _CLOSED:
                 self._refuse_closed(routine)
             chosen = Stream() if stream is None else stream
-            self._graph.begin(chosen, _MODES[mode])
+            self._graph.begin(chosen, number)
             self._state, self._stream = _CAPTURING, chosen
         try:
             with chosen:

@@ -36,19 +36,6 @@ class GraphRecord:
             self.streams.append(handle)
         return self.streams.index(handle)
 
-    def add(
-        self,
-        kind: str,
-        name: str,
-        stream: int,
-        read: Iterable[object] = (),
-        written: Iterable[object] = (),
-        group: Optional[int] = None,
-    ) -> int:
-        """Adds a task on the stream with a handle; what it reads and writes are tensors, lists of them and None."""
-        self.nodes.append(node(kind, name, self.stream(stream), read, written, group))
-        return len(self.nodes) - 1
-
     def record(self, event: int, stream: int) -> None:
         """An event is recorded on a stream."""
         number = self._events.get(event, (self._event_count, 0))[0]
@@ -81,12 +68,14 @@ def node(
     read: Iterable[object] = (),
     written: Iterable[object] = (),
     group: Optional[int] = None,
+    nbytes: int = 0,
 ) -> GraphNode:
-    """A node with the texts and bytes of what it reads and writes."""
+    """A task with the texts and bytes of what it reads and writes: tensors, lists of them, and None; and more bytes."""
     inputs, outputs = list(_specs(read)), list(_specs(written))
     sides = [", ".join(map(_text, specs)) for specs in (inputs, outputs)]
     arguments = " -> ".join(side for side in sides if side)
-    return GraphNode(kind, name, stream, arguments, sum(spec.nbytes for spec in (*inputs, *outputs)), group=group)
+    nbytes += sum(spec.nbytes for spec in (*inputs, *outputs))
+    return GraphNode(kind, name, stream, arguments, nbytes, group=group)
 
 
 def _specs(values: Iterable[object]) -> Iterable[TensorSpec]:

@@ -305,7 +305,7 @@ def test_copies_of_pinned_memory_read_and_write_at_each_replay(each_backend: Bac
         graph.replay(stream)
         stream.synchronize()
         assert target.tolist() == [10.0 * value] * 4
-    assert [node.kind for node in graph.nodes] == ["copy", "operator", "copy"]
+    assert [(node.kind, node.nbytes) for node in graph.nodes] == [("copy", 16), ("operator", 32), ("copy", 16)]
 
 
 def test_executors_are_captured(each_backend: Backend) -> None:

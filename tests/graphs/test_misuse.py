@@ -163,6 +163,23 @@ def test_what_relaxed_mode_allows(each_backend: Backend) -> None:
     assert y.numpy().tolist() == [5.0] * 4
 
 
+def test_host_values_of_a_relaxed_capture_last(each_backend: Backend) -> None:
+    """Their memory is no intermediate's, neither of one before them nor of one behind them."""
+    x, stream, graph = aclnn.asarray(HOST), Stream(), Graph()
+    ops.adds(x, 1, stream=stream)
+    aclnn.synchronize()
+    with graph.capture(stream, mode="relaxed"):
+        y = x
+        for n in range(6):
+            y = ops.adds(ops.muls(ops.add(y, HOST * n), 2), 1)
+    expected = HOST
+    for n in range(6):
+        expected = (expected + n) * 2 + 1
+    for _ in range(3):
+        graph.replay(stream)
+        assert y.numpy().tolist() == expected.tolist()
+
+
 def use_other_stream_in_a_group(bench: Bench) -> None:
     bench.other.wait_event(bench.event)
     with bench.graph.group():
@@ -391,7 +408,7 @@ def test_two_captures_on_two_threads(each_backend: Backend) -> None:
     bench = Bench()
 
     def capture() -> Tensor:
-        with bench.second.capture(bench.other, mode="thread-local"):
+        with bench.second.capture(bench.other, mode="thread_local"):
             z = ops.muls(bench.x, 7)
         bench.second.replay(bench.other)
         bench.other.synchronize()

@@ -70,7 +70,7 @@ class NpuGraph(CapturedGraph, StreamGraph):
         self._streams_to_destroy: list[tuple[int, int]] = []
         self._written: list[NpuStorage] = []  # by the captured tasks, and by those of updates
         self._captured: list[NpuStorage] = []  # by the captured ones
-        self._replays: set[StreamState] = set()  # where replays may be under way
+        self._replays: dict[StreamState, int] = {}  # where replays may be under way, and how many were queued
         self._name = ""
         self._origin: GraphStreamState  # the first of the states, once it is captured, and its device
         self._device: DeviceState
@@ -140,13 +140,18 @@ class NpuGraph(CapturedGraph, StreamGraph):
 
     # ---------------------------------------------------------------------------------------- what the capture records
     def add(
-        self, kind: str, name: str, stream: StreamState, read: Iterable[object] = (), written: Iterable[object] = ()
+        self,
+        kind: str,
+        name: str,
+        stream: StreamState,
+        read: Iterable[object] = (),
+        written: Iterable[object] = (),
+        nbytes: int = 0,
     ) -> None:
         assert isinstance(stream, GraphStreamState)
-        if stream.updated is None:
-            self.record.add(kind, name, stream.handle, read, written, stream.group)
-        else:
-            stream.updated.append(node(kind, name, 0, read, written, stream.group))
+        number = self.record.stream(stream.handle) if stream.updated is None else 0
+        task = node(kind, name, number, read, written, stream.group, nbytes)
+        (self.record.nodes if stream.updated is None else stream.updated).append(task)
 
     def use(self, storage: NpuStorage, stream: StreamState) -> None:
         """Notes that a task uses a storage, before its memory is reserved."""
@@ -238,7 +243,7 @@ class NpuGraph(CapturedGraph, StreamGraph):
         if status:
             raise runtime.error("aclmdlRIExecuteAsync", status)
         self.replayed = True
-        self._replays.add(target)
+        self._replays[target] = self._replays.get(target, 0) + 1
         target.launched.append(self._name)
         origin = self._origin
         for storage in self._written:
@@ -248,9 +253,11 @@ class NpuGraph(CapturedGraph, StreamGraph):
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Waits for the replays."""
-        for stream in list(self._replays):
+        for stream, count in list(self._replays.items()):
             self._runtime.wait_stream(stream, timeout)
-            self._replays.discard(stream)
+            passed = self._replays.pop(stream, count)
+            if passed != count:  # another thread has queued one meanwhile
+                self._replays[stream] = passed
 
     def streams(self) -> list[StreamState]:
         return [stream for stream in self._replays if stream.alive]
@@ -311,6 +318,6 @@ class NpuGraph(CapturedGraph, StreamGraph):
                 pool.forget(state)
             parked, self._parked = self._parked, []
             for block, owner in parked:
-                states[0].device.pool.pass_on(block, owner)
+                (states[0].device.pool if block is None else block.segment.pool).pass_on(block, owner)
         for state in states:
             state.outside.clear()

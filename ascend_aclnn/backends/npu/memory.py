@@ -527,7 +527,9 @@ class NpuStorage(Storage):
     @property
     def address(self) -> int:
         if self.block is None and self.nbytes and not self.borrowed:
-            self._reserve(self.runtime.current_stream(self.device))
+            stream = self.runtime.current_stream(self.device)
+            # What the host touches in a capture is no memory of its tasks: each replay would overwrite it.
+            self._reserve(stream if stream.graph is None else stream.device.default)
         return self.base
 
     def _reserve(self, stream: StreamState) -> Block:
@@ -646,7 +648,7 @@ class NpuStorage(Storage):
         if kind == HOST_TO_DEVICE:
             self.writer = target
         if target.graph is not None:
-            target.graph.add("copy", "aclrtMemcpyAsync", target)
+            target.graph.add("copy", "aclrtMemcpyAsync", target, nbytes=data.nbytes)
         runtime.keep_until_passed(data, target)
 
     def _inside(self, offset: int, nbytes: int) -> int:

@@ -60,9 +60,15 @@ class StreamGraph(abc.ABC):
 
     @abc.abstractmethod
     def add(
-        self, kind: str, name: str, stream: StreamState, read: Iterable[object] = (), written: Iterable[object] = ()
+        self,
+        kind: str,
+        name: str,
+        stream: StreamState,
+        read: Iterable[object] = (),
+        written: Iterable[object] = (),
+        nbytes: int = 0,
     ) -> None:
-        """Notes a task."""
+        """Notes a task; ``nbytes`` beside those of the tensors."""
 
     @abc.abstractmethod
     def use(self, storage: Any, stream: StreamState) -> None:

@@ -176,7 +176,8 @@ class CapturedStream(StreamRecorder):
         for tensor in tensors_among(written):
             tensor.storage.user = tensor.storage.writer = capture
         graph.tasks.append(_Task(run, (*read, *written)))
-        graph.record.add(kind, name, self.key[1], read, written, self.group)
+        number = graph.record.stream(self.key[1])
+        graph.record.nodes.append(_described(kind, name, number, read, written, self.group))
         self.last = None
 
     def check_group(self, routine: str, kind: str = "") -> None:
@@ -204,7 +205,14 @@ class UpdatingStream(StreamRecorder):
             raise _refusal(RT_INTERNAL_ERROR, name, kind, text)
         stream = self.graph.record.nodes[self.places[len(self.tasks)]].stream
         task = _Task(run, (*read, *written))
-        self.tasks.append((task, node(kind, name, stream, read, written, self.group)))
+        self.tasks.append((task, _described(kind, name, stream, read, written, self.group)))
+
+
+def _described(
+    kind: str, name: str, stream: int, read: Sequence[Any], written: Sequence[Any], group: Optional[int]
+) -> GraphNode:
+    copied = sum(part.nbytes for part in (*read, *written) if isinstance(part, _Bytes))
+    return node(kind, name, stream, read, written, group, copied)
 
 
 def _refusal(status: int, routine: str, kind: str, text: str) -> AclError:
