@@ -56,6 +56,7 @@ def test_which_libraries_a_release_has() -> None:
 
 
 PROGRAM = """
+import warnings
 import numpy as np
 from ascend_aclnn import backend, ops
 from ascend_aclnn.core.errors import UnsupportedOperator
@@ -66,6 +67,12 @@ try:
     ops.quant_matmul_v4(x, w, np.ones(2, np.float32), transpose_x1=False, transpose_x2=False, out=np.empty((2, 2), np.int8))
 except UnsupportedOperator as error:
     print(error)
+x = np.ones((32, 32), np.float16)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        ops.batch_matmul_quant(x, x, np.ones(32, np.uint64), transpose_x1=False, transpose_x2=False)
+print(*[f"{w.category.__name__} in {w.filename}: {w.message}" for w in caught], sep="\\n")
 """
 
 
@@ -100,6 +107,9 @@ def test_a_release_without_what_was_announced_to_go() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=variables, capture_output=True, text=True)
     assert "aclnnQuantMatmulV4: not in this CANN" in done.stdout, done.stderr
     assert "deprecated since CANN 8.5.0 (use ops.quant_matmul_v5)" in done.stdout
+    (warning,) = (line for line in done.stdout.splitlines() if line.startswith("DeprecationWarning"))
+    assert warning.startswith("DeprecationWarning in <string>: aclnnBatchMatmulQuant is deprecated since CANN 9.0.0")
+    assert warning.endswith("this CANN's operators are 9.2.0")
 
 
 def test_the_notes_of_a_pair(tmp_path: Path) -> None:
