@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from ascend_aclnn.communicator import Communicator, CommunicatorConfig
     from ascend_aclnn.executor import Executor
     from ascend_aclnn.graph import Graph, TaskGroup
+    from ascend_aclnn.profiling import Profile, benchmark, profile
     from ascend_aclnn.torch_ops import torch_function
 else:
 
@@ -138,6 +139,8 @@ else:
             return getattr(importlib.import_module("ascend_aclnn.communicator"), name)
         if name in ("Graph", "TaskGroup"):
             return getattr(importlib.import_module("ascend_aclnn.graph"), name)
+        if name in ("Profile", "benchmark", "profile"):
+            return getattr(importlib.import_module("ascend_aclnn.profiling"), name)
         if name == "Executor":
             return importlib.import_module("ascend_aclnn.executor").Executor
         if name == "torch_function":
@@ -161,6 +164,7 @@ __all__ = [
     "Graph",
     "LibraryNotFound",
     "MemoryInfo",
+    "Profile",
     "Scalar",
     "Stream",
     "TaskGroup",
@@ -170,6 +174,7 @@ __all__ = [
     "arange",
     "asarray",
     "backend",
+    "benchmark",
     "current_stream",
     "device_count",
     "empty",
@@ -192,6 +197,7 @@ __all__ = [
     "ops",
     "overflow_mode",
     "pinned",
+    "profile",
     "profiling_range",
     "record_memory_origins",
     "register_operator",

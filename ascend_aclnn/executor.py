@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Optional
 
-from ascend_aclnn import catalog
+from ascend_aclnn import call, catalog
 from ascend_aclnn.backends.interface import current_backend
 from ascend_aclnn.call import executor_values
 from ascend_aclnn.call.invoke import refuse_captured
@@ -31,7 +31,8 @@ class Executor:
         self._often = repeatable
         self._spent = ""
         self._backend = backend
-        self._prepared = backend.prepare(operator, executor_values(backend, operator, args), repeatable)
+        self._values = executor_values(backend, operator, args)
+        self._prepared = backend.prepare(operator, self._values, repeatable)
         self._run = self._prepared.run
 
     def __repr__(self) -> str:
@@ -59,11 +60,16 @@ class Executor:
             refuse_captured(self._backend, self.operator, stream)
         if not self._often:
             self._spent = "has run; make it with repeatable=True to run it often"
-        self._run(stream)
+        observer = call.observer
+        if observer is not None:
+            observer.observe(self.operator, self._values, stream, lambda: self._run(stream))
+        else:
+            self._run(stream)
 
     def close(self) -> None:
         """Releases the executor and its handles; idempotent."""
         self._spent = "is closed"
+        self._values = []
         self._prepared.close()
 
     def __enter__(self) -> Executor:

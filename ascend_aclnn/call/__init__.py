@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, Callable, Optional, Protocol
 
 import numpy as np
 
@@ -26,8 +26,25 @@ from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.core.torch_interop import is_torch_tensor
 
 
+class Observer(Protocol):
+    """Sees the calls of operators: ``profiling.Profile``."""
+
+    def busy(self) -> bool:
+        """Whether this thread is inside of a call that is observed."""
+
+    def observe(
+        self, operator: Operator, args: Sequence[Any], stream: Optional[Stream], perform: Callable[[], Any]
+    ) -> Any:
+        """Makes a call, by ``perform``; its results."""
+
+
+observer: Optional[Observer] = None
+
+
 def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]) -> Any:
     """One call of an operator; ``args`` has one item for each parameter of the Python function."""
+    if observer is not None and not observer.busy():
+        return observer.observe(plan.operator, args, stream, lambda: call(plan, args, out, stream))
     backend = current_backend()
     if stream is not None:
         check_stream(stream, backend)

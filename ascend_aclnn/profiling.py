@@ -1,0 +1,355 @@
+"""Where time and memory go: ``profile()`` for the operators of a stretch of a program, ``benchmark()`` for one function.
+
+with aclnn.profile() as profile:
+    train_step()
+print(profile)                       # a table of operators: calls, host and device time, bytes
+profile.save_trace("step.json")      # for Perfetto or chrome://tracing
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import os
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Callable, NamedTuple, Optional
+
+import numpy as np
+
+from ascend_aclnn import call
+from ascend_aclnn.backends.interface import Backend, current_backend
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.core import notebook
+from ascend_aclnn.core.interface import MemoryBlock
+from ascend_aclnn.core.streams import Event, Stream, current_stream
+from ascend_aclnn.core.tensor import Tensor
+
+_PENDING = 512  # events whose times are read together
+_PEAK_STEP = 1.05  # the owners of memory are noted again where it has grown by so much
+
+
+@dataclasses.dataclass
+class Launch:
+    """A call of an operator. Times are microseconds since the profile began; device times are NaN where they are not known."""
+
+    operator: str
+    begin: float
+    host: float  # what the call took the host
+    device_begin: float
+    device: float  # from its begin to its end on the stream, waits between its kernels included
+    nbytes: int  # of its tensors
+    shapes: str
+    stream: int
+    thread: int
+    memory: int  # bytes in use by tensors behind the call
+
+
+class OperatorTimes(NamedTuple):
+    """An operator's row of the table; times in microseconds."""
+
+    operator: str
+    calls: int
+    host: float
+    device: float
+    nbytes: int
+
+
+class Profile:
+    """What ``profile()`` has seen: ``launches`` in order, ``operators`` by their time, ``peak_memory`` and its owners."""
+
+    def __init__(self, device_time: bool = True, memory: bool = False) -> None:
+        self.launches: list[Launch] = []
+        self.backend: Optional[Backend] = None
+        self.peak_memory = 0  # bytes in use by tensors, at most, as seen behind calls
+        self.peak_owners: list[MemoryBlock] = []
+        self._device_time, self._memory = device_time, memory
+        self._pending: list[tuple[int, Event, Event]] = []
+        self._lock = threading.Lock()
+        self._inside = threading.local()
+        self._base: Optional[Event] = None
+        self._begin = 0.0
+        self.seconds = 0.0
+
+    # ------------------------------------------------------------------------------------------- the stretch
+    def __enter__(self) -> Profile:
+        if call.observer is not None:
+            raise RuntimeError("a profile is being taken already; profiles do not nest")
+        self.backend = current_backend()
+        if self._device_time:
+            self.backend.synchronize(self.backend.current_device(), None)
+            self._base = Event()
+            self._base.record(current_stream())
+        if self._memory:
+            self.backend.record_origins(True)
+        self._begin = time.perf_counter()
+        call.observer = self
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        call.observer = None
+        backend = self.backend
+        assert backend is not None
+        if self._memory:
+            backend.record_origins(False)
+        if self._device_time and kind is None:
+            backend.synchronize(backend.current_device(), None)
+            with self._lock:
+                self._read(self._pending)
+        self._pending = []
+        self.seconds = time.perf_counter() - self._begin
+
+    def busy(self) -> bool:
+        """Whether this thread is inside of a call that is observed."""
+        return getattr(self._inside, "call", False)
+
+    def observe(
+        self, operator: Operator, args: Sequence[Any], stream: Optional[Stream], perform: Callable[[], Any]
+    ) -> Any:
+        """Makes a call and notes it; see ``call.Observer``."""
+        self._inside.call = True
+        try:
+            events = self._start(stream)
+            begin = time.perf_counter()
+            results = perform()
+            end = time.perf_counter()
+            if events is not None:
+                events[1].record(events[2])
+            self._note(operator, args, results, begin, end, events)
+            return results
+        finally:
+            self._inside.call = False
+
+    def _start(self, stream: Optional[Stream]) -> Optional[tuple[Event, Event, Stream]]:
+        backend = current_backend()
+        if not self._device_time or backend is not self.backend or backend.captures:
+            return None
+        where = current_stream() if stream is None else stream
+        first, last = Event(where.device), Event(where.device)
+        first.record(where)
+        return first, last, where
+
+    def _note(
+        self,
+        operator: Operator,
+        args: Sequence[Any],
+        results: Any,
+        begin: float,
+        end: float,
+        events: Optional[tuple[Event, Event, Stream]],
+    ) -> None:
+        tensors = [*_tensors(args), *_tensors(results if isinstance(results, tuple) else (results,))]
+        used = self._used()
+        launch = Launch(
+            operator.name,
+            (begin - self._begin) * 1e6,
+            (end - begin) * 1e6,
+            float("nan"),
+            float("nan"),
+            sum(tensor.nbytes for tensor in tensors),
+            " ".join(map(_described, tensors)),
+            0 if events is None else events[2].handle,
+            threading.get_native_id(),
+            used,
+        )
+        with self._lock:
+            self.launches.append(launch)
+            if events is not None:
+                self._pending.append((len(self.launches) - 1, *events[:2]))
+                if len(self._pending) >= 2 * _PENDING:
+                    self._read(self._pending[:_PENDING])
+                    del self._pending[:_PENDING]
+
+    def _used(self) -> int:
+        backend = current_backend()
+        device = backend.current_device()
+        used = backend.memory_statistics(device).used
+        if self._memory and used > self.peak_memory * _PEAK_STEP:
+            self.peak_owners = sorted(backend.memory_snapshot(device), key=lambda block: -block.nbytes)
+        self.peak_memory = max(self.peak_memory, used)
+        return used
+
+    def _read(self, pending: Sequence[tuple[int, Event, Event]]) -> None:
+        """The times of launches whose events have been recorded; waits for the last one."""
+        assert self._base is not None
+        for index, first, last in pending:
+            last.synchronize()
+            launch = self.launches[index]
+            launch.device_begin = self._base.elapsed_ms(first) * 1e3
+            launch.device = first.elapsed_ms(last) * 1e3
+            first.close()
+            last.close()
+
+    # ------------------------------------------------------------------------------------------- what was seen
+    @property
+    def operators(self) -> list[OperatorTimes]:
+        """A row for each operator, the one with the most device time (host time where it is not known) first."""
+        rows: dict[str, OperatorTimes] = {}
+        for launch in self.launches:
+            row = rows.get(launch.operator, OperatorTimes(launch.operator, 0, 0.0, 0.0, 0))
+            rows[launch.operator] = OperatorTimes(
+                row.operator,
+                row.calls + 1,
+                row.host + launch.host,
+                row.device + launch.device,
+                row.nbytes + launch.nbytes,
+            )
+        return sorted(rows.values(), key=lambda row: -(row.device if row.device == row.device else row.host))
+
+    def __str__(self) -> str:
+        lines = [f"{'operator':<40} {'calls':>7} {'host us':>10} {'device us':>10} {'per call':>9} {'MB':>9}"]
+        for row in self.operators:
+            each = (row.device if row.device == row.device else row.host) / row.calls
+            times = f"{row.host:>10.1f} {_number(row.device):>10} {each:>9.1f}"
+            lines.append(f"{row.operator:<40} {row.calls:>7} {times} {row.nbytes / 1e6:>9.2f}")
+        peak = f"tensors took {self.peak_memory / 1e6:.1f} MB at most"
+        lines.append(f"{len(self.launches)} calls in {self.seconds * 1e3:.1f} ms; {peak}")
+        for block in self.peak_owners[:10]:
+            lines.append(f"  {block.nbytes / 1e6:>9.2f} MB  {block.origin or 'unknown origin'}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = ("operator", "calls", "host us", "device us", "MB")
+        rows = [
+            (r.operator, r.calls, f"{r.host:.1f}", _number(r.device), f"{r.nbytes / 1e6:.2f}") for r in self.operators
+        ]
+        return notebook.table(rows, head) + f"<p>{html.escape(str(self).splitlines()[len(rows) + 1])}</p>"
+
+    def to_json(self) -> str:
+        """Operators and launches as a JSON object; times in microseconds, NaN as null."""
+        launches = [{k: _plain(v) for k, v in dataclasses.asdict(launch).items()} for launch in self.launches]
+        operators = [{k: _plain(v) for k, v in row._asdict().items()} for row in self.operators]
+        return json.dumps({"operators": operators, "launches": launches, "peak_memory": self.peak_memory})
+
+    def save_trace(self, path: str) -> None:
+        """Writes the launches in Chrome's trace format, with arrows from the host's call to its run on the stream."""
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": list(self._events()), "displayTimeUnit": "ns"}, file)
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        host, device = os.getpid(), 0
+        yield {"ph": "M", "pid": host, "name": "process_name", "args": {"name": "host"}}
+        yield {"ph": "M", "pid": device, "name": "process_name", "args": {"name": "device streams"}}
+        for number, launch in enumerate(self.launches):
+            facts = {"shapes": launch.shapes, "bytes": launch.nbytes}
+            here = {"pid": host, "tid": launch.thread}
+            there = {"pid": device, "tid": launch.stream}
+            yield {"ph": "X", "name": launch.operator, **here, "ts": launch.begin, "dur": launch.host, "args": facts}
+            yield {
+                "ph": "C",
+                "name": "memory",
+                "pid": host,
+                "ts": launch.begin + launch.host,
+                "args": {"bytes": launch.memory},
+            }
+            if launch.device == launch.device:
+                span = {"ts": launch.device_begin, "dur": launch.device}
+                yield {"ph": "X", "name": launch.operator, **there, **span, "args": facts}
+                flow = {"name": "launch", "cat": "launch", "id": number}
+                yield {"ph": "s", **flow, **here, "ts": launch.begin}
+                yield {"ph": "f", "bp": "e", **flow, **there, "ts": launch.device_begin}
+
+
+def profile(device_time: bool = True, memory: bool = False) -> Profile:
+    """Notes the calls of operators of a ``with`` block, on all threads: host time, device time, bytes, shapes, streams.
+
+    ``device_time=False`` leaves the streams alone: no events are recorded around each call. ``memory=True`` also notes which
+    lines of the program own memory at its peak, which costs some microseconds for each allocation. Operators of other
+    packages (torch's own) are not seen; ``ascend-aclnn layer run`` sees all clients. RuntimeError where profiles would nest.
+    """
+    return Profile(device_time, memory)
+
+
+@dataclasses.dataclass(frozen=True)
+class Benchmark:
+    """Microseconds of a call: medians, and the spread between the quartiles."""
+
+    name: str
+    calls: int
+    host: float  # the host's part: until the call returns
+    host_spread: float
+    total: float  # with the work that was queued, by the stream's events
+    total_spread: float
+
+    def __str__(self) -> str:
+        host = f"{self.host:.1f} us (+-{self.host_spread / 2:.1f}) on the host"
+        return f"{self.name}: {self.total:.1f} us (+-{self.total_spread / 2:.1f}) a call, {host}; {self.calls} calls"
+
+    __repr__ = __str__
+
+
+def benchmark(
+    function: Callable[..., Any], *args: Any, seconds: float = 0.5, warm_up: int = 3, rounds: int = 9, **options: Any
+) -> Benchmark:
+    """Times ``function(*args, **options)``: the host's part, and a call's time on the current stream.
+
+    After ``warm_up`` calls it makes ``rounds`` rounds of as many calls as fit into ``seconds``. A round's calls are queued
+    one after the other and timed together by two events, so that launching and running overlap as in a program; the host's
+    part is timed call by call. ValueError for counts and times that are not positive.
+    """
+    if seconds <= 0 or rounds < 1 or warm_up < 1:
+        raise ValueError(f"seconds {seconds}, rounds {rounds} and warm_up {warm_up} must be positive")
+    backend, stream = current_backend(), current_stream()
+    for _ in range(warm_up):
+        function(*args, **options)
+    stream.synchronize()
+    begin = time.perf_counter()
+    function(*args, **options)
+    stream.synchronize()
+    each = max(1, int(seconds / rounds / max(time.perf_counter() - begin, 1e-7)))
+    host, total = [], []
+    first, last = Event(stream.device), Event(stream.device)
+    for _ in range(rounds):
+        first.record(stream)
+        round_begin = time.perf_counter()
+        for _ in range(each):
+            before = time.perf_counter()
+            function(*args, **options)
+            host.append((time.perf_counter() - before) * 1e6)
+        last.record(stream)
+        last.synchronize()
+        wall = (time.perf_counter() - round_begin) * 1e6
+        queued = first.elapsed_ms(last) * 1e3 if backend.name != "numpy" else wall
+        total.append(max(queued, 0.0) / each)
+    first.close()
+    last.close()
+    name = getattr(function, "__name__", type(function).__name__)
+    return Benchmark(name, len(host), statistics.median(host), _spread(host), statistics.median(total), _spread(total))
+
+
+def _spread(values: list[float]) -> float:
+    low, high = np.percentile(values, [25, 75])
+    return float(high - low)
+
+
+def _tensors(values: Sequence[Any]) -> Iterator[Any]:
+    """The tensors among arguments or results: Tensors, ndarrays, and those in lists."""
+    for value in values:
+        if isinstance(value, (Tensor, np.ndarray)):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from (item for item in value if isinstance(item, (Tensor, np.ndarray)))
+
+
+def _described(tensor: Any) -> str:
+    name = getattr(tensor.dtype, "name", str(tensor.dtype))
+    return f"{name.lower()}[{','.join(map(str, tensor.shape))}]"
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if value == value else "-"
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and value != value else value
+
+
+__all__ = ["Benchmark", "Launch", "OperatorTimes", "Profile", "benchmark", "profile"]
