@@ -57,7 +57,9 @@ ELSEWHERE_FILES = {
     "ascend_emulator_trace_PID_N.json",
     "emulator.json",
     "layer.json",
+    "report/result.json",
     "trace_view.json",
+    "wrong.json",
 }
 
 
@@ -183,6 +185,17 @@ def test_the_page_on_graphs_runs(each_backend: Backend, capsys: pytest.CaptureFi
         assert printed[0] == shown[0]
 
 
+def test_the_page_on_performance_runs(
+    each_backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = python_blocks(ROOT / "docs" / "performance.md")
+    exec(compile(block, "performance.md", "exec"), {})
+    table, result = capsys.readouterr().out.rsplit("rms_norm: ", 1)
+    assert "aclnnRmsNorm" in table and " a call, " in result
+    assert (tmp_path / "step.json").stat().st_size > 0
+
+
 def test_the_page_on_arrays_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {}
@@ -238,6 +251,7 @@ RUN = {
     "docs/arrays.md": 2,
     "docs/distributed.md": 1,
     "docs/graphs.md": 3,
+    "docs/performance.md": 1,
     "docs/recording.md": 1,
     "docs/streams.md": 3,
     "docs/testing.md": 1,
