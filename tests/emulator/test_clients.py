@@ -81,7 +81,7 @@ def test_errors(mode: str) -> None:
     run_suite("errors", TASK_QUEUE_ENABLE=mode)
 
 
-@pytest.mark.parametrize("mode", [pytest.param("0"), pytest.param("1", marks=short)])
+@pytest.mark.parametrize("mode", MODES)
 def test_graphs(mode: str) -> None:
     run_suite("graphs", TASK_QUEUE_ENABLE=mode)
 
