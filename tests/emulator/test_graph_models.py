@@ -92,6 +92,51 @@ def test_an_error_in_another_stream_of_a_graph_is_that_of_the_replay(cann: Cann)
         cann.aclrtDestroyStream(stream)
 
 
+@client(ASCEND_EMULATOR_CANN="8.5.0")
+def test_notifies_order_streams_and_are_taken_back(cann: Cann) -> None:
+    first, second, notify = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream"), ctypes.c_void_p()
+    cann.aclrtCreateNotify(ctypes.byref(notify), 0)
+    number, multiply = ctypes.c_uint32(99), Multiply(cann, 2, 3)
+    cann.aclrtGetNotifyId(notify, ctypes.byref(number))
+    assert number.value != 99
+    fork, join = create_event(cann), create_event(cann)
+    cann.aclmdlRICaptureBegin(first, GLOBAL)
+    cann.aclrtRecordEvent(fork, first)
+    cann.aclrtStreamWaitEvent(second, fork)
+    cann.aclrtWaitAndResetNotify(notify, first, 0)
+    multiply(first)
+    cann.aclrtMemcpyAsync(multiply.x.address, 16, multiply.y.address, 16, D2D, second)
+    cann.aclrtRecordNotify(notify, second)
+    cann.aclrtRecordEvent(join, second)
+    cann.aclrtStreamWaitEvent(first, join)
+    graph = end(cann, first)
+    for _ in range(2):
+        cann.aclmdlRIExecuteAsync(graph, first)
+        cann.aclrtSynchronizeStream(first)
+        assert multiply.result() == 9
+    cann.aclmdlRIDestroy(graph)
+    cann.aclrtRecordNotify(notify, first)
+    cann.aclrtSynchronizeStream(first)
+    cann.aclrtNotifyBatchReset(ctypes.byref(notify), 1)
+    cann.aclrtWaitAndResetNotify(notify, second, 1)
+    error = cann.failure("aclrtSynchronizeStream", second)
+    assert (error.status, "has not been recorded for 1 s" in error.message) == (107020, True)
+    for name, arguments in (
+        ("aclrtCreateNotify", (None, 0)),
+        ("aclrtCreateNotify", (ctypes.byref(ctypes.c_void_p()), 2)),
+        ("aclrtRecordNotify", (None, first)),
+        ("aclrtNotifyBatchReset", (None, 1)),
+    ):
+        assert cann.failure(name, *arguments).status == 107000, name
+    cann.aclrtDestroyNotify(notify)
+    assert cann.failure("aclrtRecordNotify", notify, first).status == 107017
+    multiply.free()
+    for event in (fork, join):
+        cann.aclrtDestroyEvent(event)
+    for stream in (first, second):
+        cann.aclrtDestroyStream(stream)
+
+
 @client()
 def test_operators_whose_shapes_depend_on_data_are_refused_in_a_capture(cann: Cann) -> None:
     stream = cann.create("aclrtCreateStream")

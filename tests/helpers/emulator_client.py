@@ -328,6 +328,7 @@ _C = {
     "aclrtTaskGrp": ctypes.c_void_p,
     "aclmdlRI": ctypes.c_void_p,
     "aclmdlRITask": ctypes.c_void_p,
+    "aclrtNotify": ctypes.c_void_p,
 }
 
 

@@ -36,14 +36,14 @@ static const char *const kind_keys[KIND_COUNT] = {
     "", "tensor", "scalar", "int_array", "float_array", "bool_array", "tensor_list", "scalar_list", "executor", "context",
     "stream", "event", "data_buffer", "tensor_desc", "stream_config",
     "physical_memory", "profile_config", "profile_step", "communicator", "allocator",
-    "model", "task_group", "model_task", "condition",
+    "model", "task_group", "model_task", "condition", "notify",
 };
 
 static const char *const kind_names[KIND_COUNT] = {
     "handle", "aclTensor", "aclScalar", "aclIntArray", "aclFloatArray", "aclBoolArray", "aclTensorList", "aclScalarList",
     "aclOpExecutor", "aclrtContext", "aclrtStream", "aclrtEvent", "aclDataBuffer", "aclTensorDesc",
     "aclrtStreamConfigHandle", "aclrtDrvMemHandle", "aclprofConfig", "aclprofStepInfo", "HcclComm", "aclrtAllocatorDesc",
-    "aclmdlRI", "aclrtTaskGrp", "aclmdlRITask", "aclmdlRICondHandle",
+    "aclmdlRI", "aclrtTaskGrp", "aclmdlRITask", "aclmdlRICondHandle", "aclrtNotify",
 };
 
 void emu_table_lock(void) {
