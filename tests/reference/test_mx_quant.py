@@ -13,7 +13,7 @@ from reference_tools import BF16, F16, F32, floats
 from rule_tools import NEW_950, by_name, status, t
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import AclError, UnsupportedOperator, ops
+from ascend_aclnn import AclError, ops
 
 E4M3, E5M2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
 E2M1 = np.dtype(ml_dtypes.float4_e2m1fn)
@@ -285,8 +285,35 @@ def test_groups_after_a_gate() -> None:
     elements, pairs = rows_of_blocks(inner[:130], E4M3)
     check(y[:130], scales[:130], (elements, pairs))
     assert not y[130:].astype(np.float32).any() and not scales.view(np.uint8)[130:].any()
-    with pytest.raises(UnsupportedOperator):
-        ops.swiglu_mx_quant(x, np.array(sizes), -1, True, group_mode=1, axis=-1, dst_type=36)
+    for axis in (-1, -2):
+        by_sizes = ops.swiglu_mx_quant(x, np.array(sizes), -1, True, axis=axis, dst_type=36)
+        by_ends = ops.swiglu_mx_quant(x, np.cumsum(sizes), -1, True, group_mode=1, axis=axis, dst_type=36)
+        for one, other in zip(by_ends, by_sizes):
+            np.testing.assert_array_equal(one.view(np.uint8), other.view(np.uint8))
+
+
+@pytest.mark.parametrize("type_max", [0.0, 7.0, 9.0])
+def test_products_in_blocks_of_float4(type_max: float) -> None:
+    """FlatQuant: P1 @ x @ P2, quantised as DynamicMxQuantV2 quantises the same product."""
+    rng = np.random.default_rng(18)
+    x, left, right = floats(rng, (5, 6, 16), F16), floats(rng, (6, 6), F16), floats(rng, (16, 16), F16)
+    out = np.empty((5, 96), E2M1), np.empty((5, 2, 2), ml_dtypes.float8_e8m0fnu)
+    y, scales = ops.flat_quant_v3(x, left, right, None, 1.0, type_max, 0, out=out)
+    product = np.einsum("ij,bjk,kl->bil", *(a.astype(np.float64) for a in (left, x, right))).reshape(5, 96)
+    if type_max == 0:
+        check(y, scales, rows_of_blocks(product, E2M1))
+    else:
+        wide = y.astype(np.float64).reshape(5, 3, 32) * scales.astype(np.float64).reshape(5, 4)[:, :3, None]
+        largest = np.abs(product).reshape(5, 3, 32).max(-1)
+        inside = (
+            np.abs(product.reshape(5, 3, 32)) <= 6 * scales.astype(np.float64).reshape(5, 4)[:, :3, None]
+        )  # others saturate
+        assert (
+            np.abs(wide - product.reshape(5, 3, 32))[inside]
+            <= np.broadcast_to(largest[..., None] / 4, inside.shape)[inside]
+        ).all()
+        # No element exceeds the type's largest number once the block is divided by its scale.
+        assert (largest / scales.astype(np.float64).reshape(5, 4)[:, :3] <= type_max * 1.001).all()
 
 
 @pytest.mark.parametrize("ends", [None, ENDS])

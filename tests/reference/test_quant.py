@@ -194,6 +194,19 @@ def test_flat_quant() -> None:
     one_step(y, np.clip(np.rint(product / expected[:, None, None]), -8, 7))
 
 
+@pytest.mark.parametrize(("groups", "kind", "count"), [
+    ([1, 2], 0, 2), ([1, 1], 1, 2), ([[4, 1], [0, 1]], 2, 2), ([0], 1, 3), ([2, 9], 0, 3),
+])  # fmt: skip
+def test_flat_quant_of_the_first_matrices(groups: Any, kind: int, count: int) -> None:
+    """Ends, sizes, or numbers and sizes; the kernel takes all where their sum is 0 or too large."""
+    x, left, right = (numbers(*s, dtype=np.float16, scale=1) for s in [(3, 4, 8), (4, 4), (8, 8)])
+    whole = ops.flat_quant(x, left, right, 0.5)
+    made = ops.flat_quant_v3(x, left, right, np.array(groups), 0.5, 0.0, kind)
+    for one, other in zip(made, whole):
+        np.testing.assert_array_equal(one[:count], other[:count])
+        assert not one[count:].astype(float).any()
+
+
 def silu(x: np.ndarray) -> np.ndarray:
     return x / (1 + np.exp(-x))
 

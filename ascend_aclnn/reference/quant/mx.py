@@ -258,8 +258,6 @@ def _bounds(sizes: Sequence[int]) -> tuple[list[int], list[int]]:
 def _unsupported_groups(call: Any) -> Optional[str]:
     if call["groupIndexOptional"] is None:
         return None
-    if call["groupMode"] != 0:
-        return "the NumPy backend takes groups by their sizes only (group_mode 0)"
     if call["activateDim"] not in (-1, len(call.shape("x")) - 1):
         return "the NumPy backend takes groups with a gate along the last axis only"
     return None
@@ -284,9 +282,10 @@ def swiglu_mx_quant(
     *,
     out: tuple[Array, Array],
 ) -> None:
-    """A gate, then blocks along an axis. groupIndex has sizes of groups; rows after them become zero.
+    """A gate, then blocks along an axis. groupIndex has sizes of groups, or their ends (mode 1); rows after them become zero.
 
-    Along the rows, the scales of a group follow those of the one before.
+    Along the rows, the scales of a group follow those of the one before. The kernel of 2026-08 does not read the mode: it takes
+    ends for sizes.
     """
     y = clamped_gate(widen(x), swiglu_mode, limit, alpha, glu_bias, activate_left, activate_dim)
     y = _as_stored(y, x.dtype)
@@ -294,7 +293,7 @@ def swiglu_mx_quant(
     if group_index is None:
         _store_along(y, axis, how, x.dtype, *out)
         return
-    sizes = [int(size) for size in group_index]
+    sizes = [int(size) for size in (np.diff(group_index, prepend=0) if group_mode == 1 else group_index)]
     rows = math.prod(y.shape[:-1])
     if min(sizes) < 0 or sum(sizes) > rows:
         raise DataError(

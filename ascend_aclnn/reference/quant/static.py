@@ -11,6 +11,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, elementwise, is_integer, matmul, round_into, widen
+from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._quantise import (
     along,
     by_row,
@@ -156,20 +157,56 @@ def fake_quant_per_tensor(
 # ------------------------------------------------------------------------------------------------------- after a product
 
 
-def _no_flat_groups(call: Any) -> Optional[str]:
-    if call["out"].dtype.name.startswith("FLOAT4") or call.get("groupListOptional") is not None:
-        return "the NumPy backend quantises whole matrices to INT4, no groups of them and no FLOAT4"
-    return None
+@reference("aclnnFlatQuant", raw=True)
+def flat_quant(
+    x: Array, left: Array, right: Array, clip_ratio: float, *, out: tuple[Array, Array], type_max: float = 0.0
+) -> None:
+    """P1 @ x @ P2: each matrix quantised to INT4 by its largest magnitude, or to FLOAT4 in blocks of 32 elements.
 
-
-@reference("aclnnFlatQuant", "aclnnFlatQuantV2", "aclnnFlatQuantV3", raw=True, unsupported=_no_flat_groups)
-def flat_quant(x: Array, left: Array, right: Array, *attributes: Any, out: tuple[Array, Array]) -> None:
-    """P1 @ x @ P2, each matrix quantised to 4 bits by its largest magnitude."""
-    clip_ratio = next(value for value in attributes if isinstance(value, float))
-    y = matmul(widen(left), matmul(widen(x), widen(right)))
-    flat, scales = by_row(y.reshape(len(y), -1), np.float32(7 / clip_ratio).item())
-    store(out[0], flat.reshape(y.shape))
+    A largest element other than 0 is that of DynamicMxQuantV2's third algorithm.
+    """
+    y = matmul(widen(left), matmul(widen(x), widen(right))).reshape(len(x), -1)
+    if mx.is_supported(out[0].dtype):
+        how = mx.Scaling(mx.DYNAMIC_RANGE if type_max else mx.OCP, type_max=type_max)
+        mx.store(*out, *mx.along(y.reshape(out[0].shape), -1, out[0].dtype, how))
+        return
+    flat, scales = by_row(y, np.float32(7 / clip_ratio).item())
+    store(out[0], flat.reshape(x.shape))
     round_into(out[1], scales.reshape(out[1].shape))
+
+
+@reference("aclnnFlatQuantV2", raw=True)
+def flat_quant_v2(
+    x: Array, left: Array, right: Array, clip_ratio: float, type_max: float, *, out: tuple[Array, Array]
+) -> None:
+    flat_quant(x, left, right, clip_ratio, out=out, type_max=type_max)
+
+
+@reference("aclnnFlatQuantV3", raw=True)
+def flat_quant_v3(
+    x: Array,
+    left: Array,
+    right: Array,
+    groups: Optional[Array],
+    clip_ratio: float,
+    type_max: float,
+    group_type: int,
+    *,
+    out: tuple[Array, Array],
+) -> None:
+    """Groups tell how many matrices count: by ends (0), sizes (1), or numbers and sizes (2). The others become 0.
+
+    As in the kernel, all count where the groups have none or more than there are.
+    """
+    count = len(x)
+    if groups is not None and groups.size:
+        sizes = groups.reshape(-1, 2)[:, 1] if group_type == 2 else groups
+        total = int(sizes[-1] if group_type == 0 else sizes.sum())
+        count = total if 0 < total < count else count
+    for target in out:
+        target[count:] = np.zeros((), target.dtype)
+    # An output of eight numbers in 32 bits has the rows of x, as all others have.
+    flat_quant(x[:count], left, right, clip_ratio, out=(out[0][:count], out[1][:count]), type_max=type_max)
 
 
 def dequantised(x: Array, weight_scale: Optional[Array], row_scale: Optional[Array], bias: Optional[Array]) -> Array:
