@@ -10,9 +10,10 @@ import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, round_into, widen
-from ascend_aclnn.reference._quantise import by_row
+from ascend_aclnn.reference._quantise import INT8_MAX, by_row
 from ascend_aclnn.reference._rows import check_range, codes, inverse, stable_order
 from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.moe._modes import MODES, quantised
 
 
 class _Route(NamedTuple):
@@ -105,7 +106,13 @@ def init_routing_v2(
 
 
 def _quantise_copies(
-    expanded: Array, x: Array, smooth: Optional[Array], route: _Route, places: _Places, first: int = 0
+    expanded: Array,
+    x: Array,
+    smooth: Optional[Array],
+    route: _Route,
+    places: _Places,
+    first: int = 0,
+    most: float = INT8_MAX,
 ) -> Array:
     """Kept copies over their row's scale, which is returned for every expanded row.
 
@@ -114,7 +121,7 @@ def _quantise_copies(
     rows = widen(x)[route.tokens[places.copies]]
     if smooth is not None:
         rows = rows * (smooth if len(smooth) == 1 else smooth[route.experts[places.copies] - first])
-    values, scales = by_row(rows)
+    values, scales = by_row(rows, most)
     flat = expanded.reshape(math.prod(expanded.shape[:-1]), expanded.shape[-1])
     scaled = np.zeros(flat.shape, np.float32)
     scaled[places.rows] = values
@@ -179,7 +186,7 @@ def init_routing_v2_grad(grad: Array, row_idx: Array, top_k: int, mode: int, act
 
 # ------------------------------------------------------------------------------------------------- V3
 
-_PLAIN, _STATIC, _DYNAMIC = -1, 0, 1
+_PLAIN, _STATIC, _DYNAMIC, _DYNAMIC_INT4 = -1, 0, 1, 13
 _CUMSUM, _COUNT, _PAIRS = range(3)
 
 
@@ -196,6 +203,14 @@ def _v3_counts(route: _Route, kind: int, first: int, last: int, out: Array) -> N
         out[: len(named), 0], out[: len(named), 1] = named + first, counts[named]
     else:
         out[...] = np.cumsum(counts) if kind == _CUMSUM else counts
+
+
+def _fill_scales(out: Array, scales: Array, places: _Places, source: Array) -> None:
+    """``_fill`` for the scales of tokens, whatever axes they have after the first."""
+    values = scales.reshape(len(scales), math.prod(scales.shape[1:]))
+    flat = codes(out).reshape(len(out), values.shape[1])
+    _fill(flat, codes(values), places, source)
+    np.copyto(codes(out), flat.reshape(out.shape))
 
 
 def init_routing_v3(
@@ -219,8 +234,8 @@ def init_routing_v3(
 
     In the others, elements that the kernel leaves unwritten are 0, and -1 among the rows of copies.
     """
-    if quant_mode not in (_PLAIN, _STATIC, _DYNAMIC):
-        raise UnsupportedOperator("aclnnMoeInitRoutingV3", f"no reference for quant_mode {quant_mode}")
+    if quant_mode not in (_PLAIN, _STATIC, _DYNAMIC, _DYNAMIC_INT4, *MODES):
+        raise UnsupportedOperator("aclnnMoeInitRoutingV3", f"quantMode {quant_mode}, which its document does not name")
     expanded, row_idx, counts, row_scales = out
     first, last = (0, count) if expert_range is None else expert_range
     route = _route(_within(experts, first, last), count)
@@ -247,16 +262,23 @@ def init_routing_v3(
         assert scale is not None and offset is not None  # phase one saw to it
         _quantise_statically(expanded, x, scale, offset, present_route, places)
         return places, [*unwritten, row_scales]
-    if quant_mode == _DYNAMIC:
-        row_scales.reshape(-1)[...] = _quantise_copies(expanded, x, scale, present_route, places, first)
+    if quant_mode in (_DYNAMIC, _DYNAMIC_INT4):
+        most = INT8_MAX if quant_mode == _DYNAMIC else 7
+        row_scales.reshape(-1)[...] = _quantise_copies(expanded, x, scale, present_route, places, first, most)
+        return places, unwritten
+    if quant_mode in MODES:
+        tokens = quantised(x, quant_mode, scale, expanded.dtype)
+        elements = np.empty(x.shape, expanded.dtype)
+        round_into(elements, tokens.values)
+        _fill(expanded, elements, places, present_route.tokens)
+        if tokens.scales is None:
+            return places, [*unwritten, row_scales]
+        _fill_scales(row_scales, tokens.scales, places, present_route.tokens)
         return places, unwritten
     _fill(expanded, x, places, present_route.tokens)
     if scale is None:
         return places, [*unwritten, row_scales]
-    values = scale.reshape(len(x), math.prod(scale.shape[1:]))
-    flat = row_scales.reshape(len(row_scales), values.shape[1])
-    _fill(flat, values, places, present_route.tokens)
-    np.copyto(codes(row_scales), codes(flat).reshape(row_scales.shape))
+    _fill_scales(row_scales, scale, places, present_route.tokens)
     return places, unwritten
 
 
