@@ -128,14 +128,10 @@ class Format(enum.IntEnum):
         return self in _PRIVATE
 
 
-_PRIVATE = frozenset(
+# FRACTAL_NZ and its kin: blocks of 16 rows, as wide as the storage shape says.
+NZ_FORMATS = frozenset(
     {
-        Format.NC1HWC0,
-        Format.FRACTAL_Z,
-        Format.NC1HWC0_C04,
         Format.FRACTAL_NZ,
-        Format.NDC1HWC0,
-        Format.FRACTAL_Z_3D,
         Format.FRACTAL_NZ_C0_16,
         Format.FRACTAL_NZ_C0_32,
         Format.FRACTAL_NZ_C0_2,
@@ -143,6 +139,13 @@ _PRIVATE = frozenset(
         Format.FRACTAL_NZ_C0_8,
     }
 )
+_PRIVATE = NZ_FORMATS | {
+    Format.NC1HWC0,
+    Format.FRACTAL_Z,
+    Format.NC1HWC0_C04,
+    Format.NDC1HWC0,
+    Format.FRACTAL_Z_3D,
+}
 
 # Host dtypes. COMPLEX32 and FLOAT4_E1M2 have none; HIFLOAT8 has a dtype of this package for its codes.
 _NUMPY: dict[DataType, np.dtype[Any]] = {

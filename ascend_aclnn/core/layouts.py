@@ -25,6 +25,12 @@ def nz_shape(shape: Sequence[int], dtype: DataType) -> tuple[int, ...]:
     return (*lead, -(-n // c0), -(-m // BLOCK_ROWS), BLOCK_ROWS, c0)
 
 
+def holds(storage_shape: Sequence[int], rows: int, columns: int) -> bool:
+    """True if blocks are those of a matrix of so many rows and columns."""
+    n1, m1, m0, n0 = storage_shape[-4:]
+    return m0 > 0 and n0 > 0 and (n1, m1) == (-(-columns // n0), -(-rows // m0))
+
+
 def to_nz(array: npt.NDArray[Any], storage_shape: Sequence[int]) -> npt.NDArray[Any]:
     """Row-major values in FRACTAL_NZ order, zero where the blocks reach past the matrix."""
     *lead, n1, m1, m0, n0 = storage_shape

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.core import hifloat8
-from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.dtypes import NZ_FORMATS, DataType, Format
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError
 from ascend_aclnn.core.interface import DeviceInterface, Storage
-from ascend_aclnn.core.layouts import from_nz, nz_shape, pack_bits, to_nz, unpack_bits
+from ascend_aclnn.core.layouts import from_nz, holds, nz_shape, pack_bits, to_nz, unpack_bits
 from ascend_aclnn.core.spec import PUBLIC_SLOTS, TensorSpec, contiguous_strides
 from ascend_aclnn.core.streams import Stream
 
@@ -105,11 +105,12 @@ class StoredTensor(TensorSpec):
         if self.size == 0:
             return
         array = np.broadcast_to(array, self._shape)
-        if self.format.private and self.storage_shape != self._shape:
+        blocked = self.format.private and self.storage_shape != self._shape
+        if blocked:
             blocks, turned = self._nz_blocks()
             array = to_nz(np.swapaxes(array, -1, -2) if turned else array, blocks)
         if self._dtype.packed:
-            if not self.is_contiguous or self._offset:
+            if not blocked and (not self.is_contiguous or self._offset):
                 raise ValueError(f"a strided {self._dtype.name} tensor cannot be written from the host")
             self.storage.write(0, pack_bits(array, self._dtype.bits))
             return
@@ -180,15 +181,17 @@ class StoredTensor(TensorSpec):
     def _nz_blocks(self) -> tuple[tuple[int, ...], bool]:
         """The blocks of a FRACTAL_NZ tensor that can be read and written on the host, and whether it is transposed.
 
-        A transposed view of a blocked matrix keeps the matrix's blocks, as on the device. Blocks may be flattened.
+        A transposed view of a blocked matrix keeps the matrix's blocks, as on the device; where strides do not say so,
+        blocks that hold the other matrix only do. Blocks of FRACTAL_NZ itself may be flattened.
         """
-        if self.format is Format.FRACTAL_NZ and self.ndim >= 2 and not self._offset:
+        if self.format in NZ_FORMATS and self.ndim >= 2 and not self._offset:
             *lead, rows, columns = self._shape
             turned = not self.is_contiguous and self._strides[-2:] == (1, rows)
+            if len(self.storage_shape) == len(self._shape) + 2:
+                there, other = (holds(self.storage_shape, *sizes) for sizes in ((rows, columns), (columns, rows)))
+                return self.storage_shape, turned or (other and not there)
             wanted = nz_shape((*lead, columns, rows) if turned else self._shape, self._dtype)
-            if len(self.storage_shape) == len(wanted):
-                return self.storage_shape, turned
-            if math.prod(self.storage_shape) == math.prod(wanted):
+            if self.format is Format.FRACTAL_NZ and math.prod(self.storage_shape) == math.prod(wanted):
                 return wanted, turned
         text = f"{self.format.name} with storage shape {self.storage_shape}"
         raise ValueError(f"a tensor in {text} cannot be moved to or from the host")

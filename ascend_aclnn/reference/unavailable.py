@@ -45,5 +45,4 @@ REASONS = {  # by C name
     "aclnnSilentCheckV2": _CHECK,
     "aclnnTransConvolutionWeight": "it makes a weight in FRACTAL_Z, which the host does not store",
     "aclnnTransMatmulWeight": "host tensors do not change their format in place; Tensor.to_format gives the weight",
-    "aclnnWeightQuantPreprocess": "it makes a weight in FRACTAL_NZ_C0_32, which the host does not store",
 }

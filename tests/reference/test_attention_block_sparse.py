@@ -205,6 +205,30 @@ def test_floyd_attention_and_its_gradients(masked: bool) -> None:
         close(found, tensor.grad.numpy(), 2.0**-6)
 
 
+def test_floyd_gradients_of_a_part_of_the_keys() -> None:
+    """With statistics and output of the whole sequence, the parts' gradients of the queries sum up to the whole's."""
+    torch = pytest.importorskip("torch", reason="Floyd attention is checked against torch")
+    b, h, n, m, k, d, scale = 1, 2, 3, 4, 6, 16, 0.25
+    shapes = (b, h, n, m, d), (b, h, n, k, d), (b, h, n, k, d), (b, h, k, m, d), (b, h, k, m, d)
+    arrays = [numbers(RNG, *s) for s in shapes]
+    row_max, row_sum, out = ops.fused_floyd_attention(*arrays, None, scale)
+    q, k1, v1, k2, v2 = (torch.tensor(wide(x), requires_grad=True) for x in arrays)
+    scores = scale * torch.einsum("bhnmd,bhnkd->bhnmk", q, k1) + scale * torch.einsum("bhnmd,bhkmd->bhnmk", q, k2)
+    p = scores.softmax(-1)
+    whole = torch.einsum("bhnmk,bhnkd->bhnmd", p, v1) + torch.einsum("bhnmk,bhkmd->bhnmd", p, v2)
+    grad = numbers(RNG, *out.shape)
+    whole.backward(torch.tensor(wide(grad)))
+    parts = []
+    for keys in (slice(0, 2), slice(2, 6)):
+        some = [np.ascontiguousarray(x[:, :, :, keys]) for x in arrays[1:3]]
+        some += [np.ascontiguousarray(x[:, :, keys]) for x in arrays[3:]]
+        found = ops.fused_floyd_attention_grad(arrays[0], *some, grad, None, row_max, row_sum, out, scale)
+        parts.append(found)
+    close(sum(wide(part[0]) for part in parts), q.grad.numpy(), 2.0**-6)
+    close(np.concatenate([wide(part[1]) for part in parts], 3), k1.grad.numpy(), 2.0**-6)
+    close(np.concatenate([wide(part[3]) for part in parts], 2), k2.grad.numpy(), 2.0**-6)
+
+
 def test_chosen_pages_of_a_cache() -> None:
     """Causal, from the ends of the sequences; a list of pages for each query and head of keys."""
     heads, of_keys, page = 4, 2, 128

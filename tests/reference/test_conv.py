@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from rule_tools import NEW_950
@@ -92,6 +93,48 @@ def test_quantised_convolution(bias_type: Any) -> None:
     ).numpy()
     each = (slice(None), None, None, None)
     np.testing.assert_allclose(y, sums * scale[each].astype(float) + bias[each], rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("offset_x", [0, -7])
+def test_quantised_convolution_of_950(rank: int, groups: int, offset_x: int) -> None:
+    """(sums + bias) * scale, scales as the fixpipe takes them (19 bits); what lies around is offsetx."""
+    size, kernel, padding = (4, 6, 5)[-rank:], (2, 3, 3)[-rank:], (1, 0, 2)[-rank:]
+    x = RNG.integers(-128, 128, (2, 4, *size)).astype(np.int8)
+    weight = RNG.integers(-128, 128, (6, 4 // groups, *kernel)).astype(np.int8)
+    bias, scale = RNG.integers(-3000, 3000, 6).astype(np.int32), np.abs(floats(6)) * np.float32(1e-3)
+    cut = (scale.view(np.uint32) & 0xFFFFE000).astype(np.uint64)
+    layout = "NCHW" if rank == 2 else "NCDHW"
+    ones = (1,) * rank
+    around = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)], constant_values=offset_x)
+    convolve = torch.nn.functional.conv2d if rank == 2 else torch.nn.functional.conv3d
+    sums = convolve(torch.tensor(around.astype(float)), torch.tensor(weight.astype(float)), groups=groups).numpy()
+    each = (slice(None), *(None,) * rank)
+    wanted = (sums + bias[each]) * cut.astype(np.uint32).view(np.float32)[each].astype(float)
+    with aclnn.use_backend("numpy", soc=NEW_950):
+        out = aclnn.empty(wanted.shape, np.float16, format=layout)
+        arrays = [aclnn.asarray(a, format=layout) for a in (x, weight)]
+        rest = [aclnn.asarray(a) for a in (bias, cut)]
+        y = ops.quant_convolution(
+            *arrays, *rest, None, ones, padding, ones, False, None, groups, offset_x, None, out=out
+        ).numpy()
+    np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_quantised_convolution_of_small_floats() -> None:
+    """FLOAT8 is saturated where it is stored."""
+    e4m3 = np.dtype(ml_dtypes.float8_e4m3fn)
+    x, weight = (floats(*shape).astype(e4m3) for shape in ((1, 3, 5, 5), (2, 3, 3, 3)))
+    bias, scale = floats(2), np.array([0.5, 1000], np.float32).view(np.uint32).astype(np.uint64)
+    sums = torch.nn.functional.conv2d(*(torch.tensor(a.astype(float)) for a in (x, weight, bias)))
+    wanted = np.clip(sums.numpy() * np.array([0.5, 1000])[:, None, None], -448, 448)
+    with aclnn.use_backend("numpy", soc=NEW_950):
+        out = aclnn.empty(wanted.shape, "FLOAT8_E4M3FN", format="NCHW")
+        arrays = [aclnn.asarray(a, format="NCHW") for a in (x, weight)]
+        rest = [aclnn.asarray(a) for a in (bias, scale)]
+        y = ops.quant_convolution(*arrays, *rest, None, (1, 1), (0, 0), (1, 1), False, None, 1, 0, "rint", out=out)
+        np.testing.assert_array_equal(y.numpy(), wanted.astype(np.float32).astype(e4m3))
 
 
 def test_a_layout_that_is_not_public_is_refused() -> None:

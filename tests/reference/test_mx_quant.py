@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -402,3 +403,53 @@ def test_swiglu_in_blocks(element: Any, mode: int, power: bool) -> None:
     limit = np.abs(blocks) * step * 0.51 + expected[..., None] * small * 0.51
     assert (np.abs(restored - blocks) <= limit)[:5].all()
     assert not made[5].astype(float).any()  # after the groups
+
+
+def swapped(scales: aclnn.Tensor) -> aclnn.Tensor:
+    """A view with the pairs of the summed axis first."""
+    return scales.transpose(*range(scales.ndim - 3), -2, -3, -1)
+
+
+@pytest.mark.parametrize(("groups", "k", "n"), [((), 64, 40), ((), 96, 128), ((2,), 64, 48), ((), 64, 64)])
+@pytest.mark.parametrize("strided", [False, True])
+def test_weights_are_blocked_by_the_axis_that_is_summed(groups: Any, k: int, n: int, strided: bool) -> None:
+    """FRACTAL_NZ_C0_32 as its document has it: (ceil(K / 32), ceil(N / 16), 16, 32) of the matrix that is stored (N, K)."""
+    rng = np.random.default_rng(3)
+    stored = rng.integers(0, 16, (*groups, n, k)).astype(np.uint8).view(np.dtype(ml_dtypes.float4_e2m1fn))
+    pairs = (
+        rng.integers(100, 140, (*groups, n, -(-k // 64), 2)).astype(np.uint8).view(np.dtype(ml_dtypes.float8_e8m0fnu))
+    )
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        weight = aclnn.asarray(stored).mT
+        scale = swapped(aclnn.asarray(pairs))
+        blocks = (*groups, -(-k // 32), -(-n // 16), 16, 32)
+        out = aclnn.empty(weight.shape, "FLOAT4_E2M1", format="FRACTAL_NZ_C0_32", storage_shape=blocks)
+        if strided:
+            out = aclnn.Tensor(
+                out.storage, out.shape, out.dtype, weight.strides, 0, aclnn.Format.FRACTAL_NZ_C0_32, blocks
+            )
+        out_scale = aclnn.empty((*groups, n, -(-k // 64), 2), "FLOAT8_E8M0")
+        out_scale = swapped(out_scale)
+        call = functools.partial(
+            ops.weight_quant_preprocess,
+            weight,
+            scale,
+            None,
+            None,
+            "FLOAT8_E4M3FN",
+            "FLOAT8_E8M0",
+            32,
+            out=(out, out_scale, None, None),
+        )
+        if k == n and not strided:
+            with pytest.raises(aclnn.UnsupportedOperator, match="strides"):
+                call()
+            return
+        call()
+        flat = aclnn.Tensor(out.storage, blocks, out.dtype).numpy()
+        np.testing.assert_array_equal(out_scale.numpy().view(np.uint8), scale.numpy().view(np.uint8))
+        np.testing.assert_array_equal(out.numpy().view(np.uint8), weight.numpy().view(np.uint8))
+    padded = np.zeros((*groups, blocks[-3] * 16, blocks[-4] * 32), np.uint8)
+    padded[..., :n, :k] = stored.view(np.uint8)
+    wanted = np.moveaxis(padded.reshape(*groups, blocks[-3], 16, blocks[-4], 32), -2, -4)
+    np.testing.assert_array_equal(flat.view(np.uint8), wanted)

@@ -233,3 +233,24 @@ def test_reduced_sums_of_flat_blocks() -> None:
             tensors[0], weight, *tensors[1:], *[None] * 5, False, False, -1, [0], False, out=out
         )
         assert_near(out.numpy(), expected, 1e-2, floor=1e-6)
+
+
+@pytest.mark.parametrize("half", [ml_dtypes.bfloat16, np.float16])
+def test_v5_by_scales_of_the_output(half: Any) -> None:
+    """T-CG of Ascend 950: the weight, dequantised, is rounded to its scales' data type and to x1's (the kernel's vf.h)."""
+    e4m3 = np.dtype(ml_dtypes.float8_e4m3fn)
+    x1 = RNG.standard_normal((5, 64)).astype(e4m3)
+    x2 = RNG.integers(0, 16, (8, 64)).astype(np.uint8).view(ml_dtypes.float4_e2m1fn)
+    scale, last = RNG.uniform(0.5, 2, (8, 2)).astype(half), RNG.uniform(0.5, 2, (1, 8)).astype(np.float32)
+    weight = (x2.astype(np.float32) * scale.astype(np.float32).repeat(32, 1)).astype(half)
+    weight = weight.astype(np.float32).astype(e4m3).astype(np.float64)
+    cut = (last.view(np.uint32) & 0xFFFFE000).view(np.float32)
+    with aclnn.use_backend("numpy", soc=NEW_950):
+        given = ops.trans_quant_param_v2(last)
+        out = np.empty((5, 8), half)
+        for size in (32, 4295032864):
+            ops.quant_matmul_v5(x1, x2, None, scale, given, None, None, None, None, False, True, size, out=out)
+            tolerance = 4 * float(ml_dtypes.finfo(half).eps)
+            np.testing.assert_allclose(
+                out.astype(float), x1.astype(float) @ weight.T * cut, rtol=tolerance, atol=tolerance * 16
+            )

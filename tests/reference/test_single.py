@@ -49,3 +49,16 @@ def test_more_true_boxes_than_overlaps_are_refused() -> None:
         boxes.grid_assign_positive(
             one, np.ones((2, 4)), one, one, one, np.ones(2), np.ones(2), np.array([3]), 0.5, 0.1, True
         )
+
+
+def test_offsets_of_boxes_are_halves_but_for_950() -> None:
+    """The document of npu_bounding_box_encode prints these for boxes of FLOAT; the kernel of ops-cv (950) takes FLOAT."""
+    anchors = np.array([[1, 2, 3, 4], [3, 4, 5, 6]], np.float32)
+    truth = np.array([[5, 6, 7, 8], [7, 8, 9, 6]], np.float32)
+    attributes = [0.0] * 4, [0.1, 0.1, 0.2, 0.2]
+    with np.errstate(invalid="ignore"):  # as the backend has it
+        halves = boxes.bounding_box_encode(anchors, truth, *attributes)
+        exact = boxes.bounding_box_encode_950(anchors, truth, *attributes)
+    wanted = [[13.328125, 13.328125, 0, 0], [13.328125, 6.6640625, 0, np.nan]]
+    np.testing.assert_array_equal(halves, np.array(wanted, np.float32))
+    np.testing.assert_allclose(exact, [[40 / 3, 40 / 3, 0, 0], [40 / 3, 20 / 3, 0, np.nan]], rtol=1e-6)

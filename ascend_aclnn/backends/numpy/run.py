@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ascend_aclnn import numerics, reference, rules
 from ascend_aclnn.backends.numpy.storage import HostStorage, host_view
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.core.dtypes import Format
+from ascend_aclnn.core.dtypes import NZ_FORMATS
 from ascend_aclnn.core.errors import (
     OUT_OF_MEMORY,
     PARAM_INVALID,
@@ -51,7 +51,7 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
                 continue
             if spec.dtype.numpy is None:
                 return f"{parameter.python_name} has dtype {spec.dtype.name}, which has no host type"
-            if spec.format.private and spec.format is not Format.FRACTAL_NZ:
+            if spec.format.private and spec.format not in NZ_FORMATS:
                 return f"{parameter.python_name} has format {spec.format.name}, whose layout is not known"
         if isinstance(value, str) and parameter.name.startswith("roundMode") and value == "hybrid":
             return f"{parameter.python_name} is 'hybrid', which rounds to HIFLOAT8 by random bits of the device"

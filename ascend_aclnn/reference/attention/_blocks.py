@@ -56,9 +56,9 @@ def softmax_or_zero(scores: Array, hidden: Array, sink: Optional[Array] = None) 
     return Softmax(weights / np.where(row_sum == 0, np.float32(1), row_sum), row_max, row_sum)
 
 
-def softmax_derivative(probabilities: Array, derivative: Array) -> Array:
-    """Of the scores, from that of the probabilities."""
-    total = (probabilities * derivative).sum(-1, keepdims=True)
+def softmax_derivative(probabilities: Array, derivative: Array, total: Optional[Array] = None) -> Array:
+    """Of the scores, from that of the probabilities; ``total``: the sums of both, if they are known otherwise."""
+    total = (probabilities * derivative).sum(-1, keepdims=True) if total is None else total
     return np.asarray(probabilities * (derivative - total))
 
 

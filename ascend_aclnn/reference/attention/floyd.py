@@ -40,6 +40,7 @@ def fused_floyd_attention(args: NamedArguments) -> dict[str, Array]:
 
 @reference_by_name("aclnnFusedFloydAttentionGrad")
 def fused_floyd_attention_grad(args: NamedArguments) -> dict[str, Any]:
+    """The kernel takes each row's sum of dy * attentionIn off (SoftmaxGradFront), not one of the weights it works out."""
     scale, row_max, row_sum = args["scaleValue"], args["softmaxMax"], args["softmaxSum"]
     gradients: dict[str, list[Array]] = {name: [] for name in ("dqOut", "dk1Out", "dv1Out", "dk2Out", "dv2Out")}
     for batch in range(len(args["query"])):
@@ -52,7 +53,9 @@ def fused_floyd_attention_grad(args: NamedArguments) -> dict[str, Any]:
             p = np.exp(scores - row_max[batch, ..., :1]) / row_sum[batch, ..., :1]
         inner = np.einsum("hnmd,hnkd->hnmk", dy, value1, optimize=True)
         inner = inner + np.einsum("hnmd,hkmd->hnmk", dy, value2, optimize=True)
-        ds = softmax_derivative(p, inner) * np.float32(scale)
+        output = args["attentionIn"]
+        total = None if output is None or output.size == 0 else (dy * output[batch]).sum(-1, keepdims=True)
+        ds = softmax_derivative(p, inner, total) * np.float32(scale)
         gradients["dqOut"].append(
             np.einsum("hnmk,hnkd->hnmd", ds, key1, optimize=True)
             + np.einsum("hnmk,hkmd->hnmd", ds, key2, optimize=True)

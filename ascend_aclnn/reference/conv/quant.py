@@ -1,27 +1,21 @@
-"""Convolutions of 8-bit integers (part of ops-nn/conv)."""
+"""Convolutions of 8-bit operands (part of ops-nn/conv)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, is_integer, widen
+from ascend_aclnn.reference._quantise import scale_of, store
 from ascend_aclnn.reference.conv.core import Window, convolve
 from ascend_aclnn.reference.declare import reference
 
 Ints = Sequence[int]
 
 
-def _unsupported(call: Any) -> Optional[str]:
-    """The document adds bias to the scaled sums, the prototypes of Ascend 950's operators scale the sums with bias."""
-    if call.product == "950":
-        return "the NumPy backend has INT8 convolutions of A2 and A3 only: 950's order of scale and bias is not settled"
-    return None
-
-
-@reference("aclnnQuantConvolution", unsupported=_unsupported)
+@reference("aclnnQuantConvolution", raw=True)
 def quant_convolution(
     x: Array,
     weight: Array,
@@ -36,12 +30,27 @@ def quant_convolution(
     groups: int,
     offset_x: int,
     round_mode: Optional[str],
-) -> Array:
-    """The sums of a convolution, exact, by the scale of their channel, plus its bias."""
+    *,
+    out: tuple[Array],
+) -> None:
+    """The sums of a convolution, exact, by the scale of their channel, plus its bias; padding of integers is offsetx.
+
+    Scales in the fixpipe's format, and matrices on Ascend 950, have the bias added first (QuantConv3d and ExtendConv2d
+    start their sums at it), as the prototypes of those kernels say.
+    """
     rank = x.ndim - 2
     window = Window.of(rank, stride, padding, dilation, groups)
+    wide = widen(x).astype(np.float64)
+    if offset_x and is_integer(x.dtype):
+        wide = np.pad(wide, [(0, 0), (0, 0), *zip(window.before, window.after)], constant_values=offset_x)
+        window = window._replace(before=(0,) * rank, after=(0,) * rank)
     # Sums of products of 8-bit integers are exact in float64.
-    sums = convolve(x.astype(np.float64), weight.astype(np.float64), window).astype(np.float32)
+    sums = convolve(wide, widen(weight).astype(np.float64), window)
     each = (slice(None), *(None,) * rank)
-    y = sums * scale[each]
-    return y if bias is None else y + bias[each]
+    scales, biases = scale_of(scale).astype(np.float32)[each], None if bias is None else widen(bias)[each]
+    if scale.dtype != np.float32 or rank == 2:
+        y = np.asarray(sums if biases is None else sums + biases, np.float32) * scales
+    else:
+        y = np.asarray(sums, np.float32) * scales
+        y = y if biases is None else y + biases
+    store(out[0], y)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any, Optional
 
 import numpy as np
 
+from ascend_aclnn.core.layouts import holds
 from ascend_aclnn.numerics import Array, move
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._rows import codes
@@ -64,3 +66,34 @@ def confusion_transpose(
 def npu_format_cast(x: Array, *, out: tuple[Array]) -> None:
     """The same elements in another storage format; the tensors do the conversion."""
     cast_into(out[0], x.reshape(out[0].shape))
+
+
+def _ambiguous(call: Any) -> Optional[str]:
+    """The blocks are of the transposed matrix: strides say so, or blocks that hold no other."""
+    weight = call["outWeight"]
+    turned = not weight.is_contiguous or not holds(weight.storage_shape, *weight.shape[-2:])
+    return (
+        None
+        if turned
+        else "outWeight needs the strides of weight where its blocks hold both the matrix and the transposed one"
+    )
+
+
+@reference("aclnnWeightQuantPreprocess", raw=True, unsupported=_ambiguous)
+def weight_quant_preprocess(
+    weight: Array,
+    scale: Array,
+    offset: None,
+    bias: Optional[Array],
+    x_dtype: int,
+    x_scale_dtype: int,
+    group_size: int,
+    *,
+    out: Sequence[Any],
+) -> None:
+    """The weight in blocks of its columns, which the tensor makes; scales and bias are copied."""
+    out_weight, out_scale, _, out_bias = out
+    np.copyto(codes(out_weight), codes(weight))
+    np.copyto(codes(out_scale), codes(scale))
+    if bias is not None:
+        np.copyto(out_bias, bias)

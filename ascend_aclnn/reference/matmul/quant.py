@@ -160,11 +160,6 @@ def quant_matmul_v4(
     scaled_product(left, right, scale, row_scale, offset, bias, out[0])
 
 
-def _unsupported(call: Any) -> Optional[str]:
-    scale = call["yScale"]
-    return None if scale is None or scale.size == 0 else "the NumPy backend has no yScale"
-
-
 def _wide_by_narrow(x1: Array, x2: Array, x1_scale: Array, x2_scale: Array, y_offset: Array) -> Array:
     """((x1 - 8) @ (x2 * x2Scale) + yOffset) * x1Scale of 8-bit rows and 4-bit weights.
 
@@ -175,7 +170,17 @@ def _wide_by_narrow(x1: Array, x2: Array, x1_scale: Array, x2_scale: Array, y_of
     return np.asarray((matmul(x1.astype(np.float32) - 8, right) + y_offset) * x1_scale.reshape(-1, 1))
 
 
-@reference("aclnnQuantMatmulV5", "aclnnQuantMatmulWeightNz", raw=True, unsupported=_unsupported)
+def _by_dequantised(x1: Array, x2: Array, x2_scale: Array, y_scale: Array) -> Array:
+    """(x1 @ (x2 * x2Scale)) * yScale of FLOAT8 rows and FLOAT4 weights, a scale for 32 of the summed axis.
+
+    The kernel rounds x2 * x2Scale to the scales' data type, and then to x1's (quant_batch_matmul_v4_vf.h).
+    """
+    scales = np.repeat(x2_scale.astype(np.float32), mx.BLOCK, 0)[: len(x2)]
+    weight = (x2.astype(np.float32) * scales).astype(x2_scale.dtype).astype(np.float32).astype(x1.dtype)
+    return np.asarray(matmul(widen(x1), widen(weight)) * fixed_scale(y_scale))
+
+
+@reference("aclnnQuantMatmulV5", "aclnnQuantMatmulWeightNz", raw=True)
 def quant_matmul_v5(
     x1: Array,
     x2: Array,
@@ -194,6 +199,9 @@ def quant_matmul_v5(
 ) -> None:
     """As aclnnQuantMatmulV4; scales of more than one axis are those of blocks, and x2Offset is taken off then."""
     left, right = turned(integers(x1), transpose_x1), turned(integers(x2), transpose_x2)
+    if y_scale is not None and y_scale.size:
+        round_into(out[0], _by_dequantised(left, right, turned(x2_scale, transpose_x2), y_scale))
+        return
     if x1_scale is not None and x2_scale.dtype == _E8M0:
         # Scales lie as their operand does, with pairs in place of the summed axis.
         rows = mx.restored(x1, x1_scale, -2 if transpose_x1 else -1)

@@ -7,8 +7,6 @@ from typing import Any, Optional
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.core.dtypes import Format
-from ascend_aclnn.core.layouts import nz_shape
 from ascend_aclnn.numerics import Array, matmul, round_into, widen
 from ascend_aclnn.reference._quantise import INT4, offset_of, store, unpacked
 from ascend_aclnn.reference.declare import DataError, reference
@@ -128,14 +126,7 @@ def _nibbles(weight: Array) -> Array:
     return np.asarray(np.where(representable, cut, np.float32(0)).astype(_FLOAT4).view(np.uint8))
 
 
-def _unsupported_blocks(call: Any) -> Optional[str]:
-    packed = call["weightInt4Pack"]
-    if packed.format is Format.FRACTAL_NZ and packed.storage_shape != nz_shape(packed.shape, packed.dtype):
-        return "the NumPy backend stores FRACTAL_NZ in blocks of 16 rows by 32 bytes only"
-    return None
-
-
-@reference("aclnnConvertWeightToINT4Pack", raw=True, unsupported=_unsupported_blocks)
+@reference("aclnnConvertWeightToINT4Pack", raw=True)
 def convert_weight_to_int4_pack(weight: Array, *, out: tuple[Array]) -> None:
     """Weights of 32 bits as 4-bit ones; a 32-bit output holds eight of them, the first in the lowest bits."""
     codes = _nibbles(weight)

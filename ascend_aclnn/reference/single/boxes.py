@@ -309,11 +309,25 @@ def iou(boxes: Array, truth: Array, mode: str, eps: float, aligned: bool) -> Arr
     return overlaps if aligned else overlaps.T
 
 
-@reference("BoundingBoxEncode")
-def bounding_box_encode(anchors: Array, truth: Array, means: Sequence[float], deviations: Sequence[float]) -> Array:
+def _encoded(anchors: Array, truth: Array, means: Sequence[float], deviations: Sequence[float]) -> Array:
+    """Each step in the data type of the boxes; the deviations as factors."""
     (centre, size), (true_centre, true_size) = _inclusive(anchors), _inclusive(truth)
     deltas = np.concatenate([(true_centre - centre) / size, np.log(true_size / size)], 1)
-    return np.asarray((deltas - _numbers(means)) / _numbers(deviations))
+    return np.asarray(
+        (deltas - _numbers(means).astype(anchors.dtype)) * (1 / _numbers(deviations)).astype(anchors.dtype)
+    )
+
+
+@reference("BoundingBoxEncode")
+def bounding_box_encode(anchors: Array, truth: Array, means: Sequence[float], deviations: Sequence[float]) -> Array:
+    """In FLOAT16, whatever the boxes are: npu_bounding_box_encode's document has 13.3281 for 4 / 3 / 0.1 of FLOATs."""
+    return _encoded(anchors.astype(np.float16), truth.astype(np.float16), means, deviations).astype(np.float32)
+
+
+@reference("BoundingBoxEncode", product="950")
+def bounding_box_encode_950(anchors: Array, truth: Array, means: Sequence[float], deviations: Sequence[float]) -> Array:
+    """In FLOAT, as the kernel of ops-cv."""
+    return _encoded(anchors, truth, means, deviations)
 
 
 @reference("BoundingBoxDecode")
