@@ -296,3 +296,23 @@ def test_what_has_no_reference_is_said_in_phase_one() -> None:
     with pytest.raises(aclnn.AclError) as caught:
         v5(Q.astype(np.float16), key, value, pse_type=2)
     assert caught.value.status == 561002
+
+
+@pytest.mark.parametrize(("precision", "halves"), [(1, True), (0, False)])
+def test_scores_in_halves(precision: int, halves: bool) -> None:
+    """High performance (1) of FLOAT16 has the products in FLOAT16, saturated: keys beyond its range weigh the same."""
+    q = np.full((1, 1, 1, 64), 40, np.float16)
+    k = np.stack([np.full(64, 30), np.full(64, 40), np.zeros(64)]).astype(np.float16)[None, None]
+    v = np.repeat(np.array([1, 3, 9], np.float16)[:, None], 64, 1)[None, None]
+    out = ops.prompt_flash_attention_v3(
+        q,
+        k,
+        v,
+        num_heads=1,
+        scale_value=1.0,
+        input_layout="BNSD",
+        num_key_value_heads=1,
+        sparse_mode=0,
+        inner_precise=precision,
+    )
+    assert np.asarray(out).reshape(-1)[0] == (2 if halves else 3)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import ops
+from ascend_aclnn import AclError, DataType, ops, weights
+from ascend_aclnn.core.layouts import from_nz, nz_shape
+from ascend_aclnn.reference.matmul.weights import dense_weight
 
 RNG = np.random.default_rng(23)
 
@@ -125,6 +127,82 @@ def test_two_weights_of_four() -> None:
     actual = ops.sparse4to2_quant_matmul_weight_nz(aclnn.asarray(x), weight, *tensors)
     expected = x.astype(float) @ dense.astype(float).T * columns * rows[:, None] + bias.astype(float)
     np.testing.assert_allclose(actual.numpy().astype(float), expected, rtol=8e-3, atol=1e-2)
+
+
+def test_two_weights_of_four_are_found() -> None:
+    """trans_sparse4to2_para keeps what aclnnTransSparse4to2Para's table does, whose product is the dense one's."""
+    dense = np.zeros((20, 40, 4), np.int8)
+    for part in dense.reshape(-1, 4):
+        part[RNG.choice(4, RNG.integers(3), replace=False)] = RNG.integers(1, 128)
+    dense = dense.reshape(20, 160)
+    kept, index = weights.trans_sparse4to2_para(dense)
+    assert kept.shape == (3, 2, 16, 32) and index.shape == (3, 2, 16, 8)
+    flat = from_nz(kept, (20, 96))
+    np.testing.assert_array_equal(dense_weight(flat, index.reshape(-1))[:, :160], dense)
+    full = np.zeros((20, 128), np.int8)
+    full.reshape(-1, 4)[:, [0, 3]] = 1, 2
+    wanted, places = two_of_four(full)
+    kept, index = weights.trans_sparse4to2_para(full)
+    np.testing.assert_array_equal(from_nz(kept, (20, 64)), wanted)
+    np.testing.assert_array_equal(index.reshape(-1), places.reshape(-1))
+    dense[3, 8:11] = 1
+    with pytest.raises(AclError, match=r"more than two of weight\[3, 8:12\]") as caught:
+        weights.trans_sparse4to2_para(dense)
+    assert caught.value.status == 161002
+
+
+def test_the_product_of_found_weights() -> None:
+    dense = np.zeros((32, 32, 4), np.int8)
+    dense[..., 1:3] = RNG.integers(-128, 128, (32, 32, 2))
+    dense = dense.reshape(32, 128)
+    x, columns = RNG.integers(-128, 128, (6, 128)).astype(np.int8), np.abs(numbers(32))
+    kept, index = weights.trans_sparse4to2_para(dense)
+    weight = aclnn.empty((32, 64), "INT8", format="FRACTAL_NZ", storage_shape=kept.shape)
+    weight.assign(from_nz(kept, (32, 64)))
+    tensors = [aclnn.asarray(a) for a in (index.reshape(-1, 8), np.ones(6, np.float32), columns)]
+    actual = ops.sparse4to2_quant_matmul_weight_nz(aclnn.asarray(x), weight, *tensors, None)
+    expected = x.astype(float) @ dense.astype(float).T * columns
+    np.testing.assert_allclose(actual.numpy().astype(float), expected, rtol=8e-3, atol=1e-2)
+
+
+def test_sizes_of_blocked_weights() -> None:
+    for dtype in ("FLOAT16", "BF16", "INT8"):
+        assert weights.calculate_matmul_weight_size((3, 17, 33), dtype) == np.prod(
+            nz_shape((3, 17, 33), DataType[dtype])
+        )
+    assert weights.calculate_matmul_weight_size((17, 33)) == 32 * 48
+    for shape, groups, size in (
+        ((20, 3, 5, 7), 1, 32 * 16 * 35),
+        ((32, 40, 3, 3), 1, 32 * 48 * 9),
+        ((4, 1, 3, 3), 4, 16 * 16 * 9),  # four groups share the block
+        ((64, 1, 1, 1), 64, 4 * 16 * 16),  # 16 groups each
+        ((0, 3, 5, 7), 1, 0),
+    ):
+        assert weights.calculate_convolution_weight_size(shape, groups) == size
+    for refused in (
+        lambda: weights.calculate_matmul_weight_size((3,)),
+        lambda: weights.calculate_matmul_weight_size((3, 0), "INT8"),
+        lambda: weights.calculate_convolution_weight_size((3, 4, 5)),
+        lambda: weights.calculate_convolution_weight_size((3, 4, 5, 6), 0),
+    ):
+        with pytest.raises(AclError) as caught:
+            refused()
+        assert caught.value.status == 161002
+
+
+def test_packed_weights_in_blocks_of_950() -> None:
+    """INT32 of eight INT4 in rows of 2, INT4 in rows of 16: as the rule has the storage on Ascend 950."""
+    weight = RNG.integers(-8, 8, (24, 48)).astype(np.int32)
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        plain = ops.convert_weight_to_int4_pack(weight)
+        out = aclnn.empty((24, 6), "INT32", format="FRACTAL_NZ", storage_shape=(3, 2, 16, 2))
+        ops.convert_weight_to_int4_pack(aclnn.asarray(weight), out=out)
+        np.testing.assert_array_equal(out.numpy(), plain)
+        flat = aclnn.Tensor(out.storage, (3, 2, 16, 2), out.dtype).numpy()
+        np.testing.assert_array_equal(from_nz(flat, (24, 6)), plain)
+        narrow = aclnn.empty((24, 48), "INT4", format="FRACTAL_NZ", storage_shape=(3, 2, 16, 16))
+        ops.convert_weight_to_int4_pack(aclnn.asarray(weight), out=narrow)
+        np.testing.assert_array_equal(narrow.numpy().astype(np.int32), weight)
 
 
 @pytest.mark.parametrize("parts", [False, True])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ascend_aclnn import numerics, reference, rules
 from ascend_aclnn.backends.numpy.storage import HostStorage, host_view
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.core.dtypes import NZ_FORMATS
+from ascend_aclnn.core.dtypes import NZ_FORMATS, Format
 from ascend_aclnn.core.errors import (
     OUT_OF_MEMORY,
     PARAM_INVALID,

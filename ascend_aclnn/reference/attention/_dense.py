@@ -1,7 +1,7 @@
 """Attention with a softmax over whole rows, and its gradient: what the references of attention compute with.
 
 The device multiplies probabilities that were rounded to the input's type, block by block; here everything between the
-inputs and the outputs is float32.
+inputs and the outputs is float32, but for scores of attention in halves (``Attention.halves``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _DEFAULT, _ALL, _LEFT_UP, _RIGHT_DOWN, _BAND, _PREFIX, _PREFIX_COMPRESSED = rang
 _BIAS_AFTER, _BIAS_BEFORE, _SLOPES, _ROOT_SLOPES = range(4)
 SLOPE_TYPES = (_SLOPES, _ROOT_SLOPES)  # of a bias that is made from one slope per head
 
+_LARGEST_HALF = np.float32(65504)
 _SCORES = 1 << 22  # elements of one block of scores
 _TOGETHER = 1 << 17  # elements of scores up to which heads, and then batches, are computed together
 _WIDENED = 1 << 19  # elements of keys that are widened together
@@ -123,6 +124,10 @@ class _Bias(NamedTuple):
         return part[..., block.rows, :] if part.shape[3] == queries else part
 
 
+def _round_to_halves(scores: Array) -> None:
+    np.copyto(scores, np.clip(scores, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16))
+
+
 class Attention(NamedTuple):
     """One attention: operands with heads first, scaling, mask, bias and dropout.
 
@@ -137,6 +142,7 @@ class Attention(NamedTuple):
     masking: _Masking
     bias: _Bias
     drop_mask: Optional[Array]  # one bit per score; 1: kept
+    halves: bool = False  # products and scaled products are rounded to FLOAT16 (saturated), as the cube's output is
 
     def blocks(self) -> list[list[_HeadBlock]]:
         """All scores, in lists of blocks. The blocks of one list share their keys and are computed one after the other."""
@@ -167,10 +173,14 @@ class Attention(NamedTuple):
         query = _grouped(self.query, heads)[block.batches, block.heads, :, block.rows]
         key = widen(self.key[block.batches, block.heads])[:, :, None]
         scores = np.matmul(query, key.swapaxes(-1, -2))
+        if self.halves:
+            _round_to_halves(scores)
         bias = self.bias.of(block, queries, heads, keys)
         if bias is not None and self.bias.type == _BIAS_BEFORE:
             scores += bias
         scores *= np.float32(self.scale)
+        if self.halves:
+            _round_to_halves(scores)
         if bias is not None and self.bias.type != _BIAS_BEFORE:
             scores += bias
         return scores, self.masking.hidden(block, queries, heads, keys)

@@ -174,7 +174,7 @@ def _attend(args: NamedArguments, part: _Sequence, queries: int) -> tuple[Array,
         mode,
         0,
     )
-    row_max, row_sum, _, output = forward(attention, "BNSD")
+    row_max, row_sum, _, output = forward(attention._replace(halves=bool(args.get("halves"))), "BNSD")
     row_max, row_sum = row_max[0, ..., :1], row_sum[0, ..., :1]
     attended = output[0]
     sink = args["learnableSink"]
@@ -370,10 +370,17 @@ def fused_infer_attention_score(args: NamedArguments) -> dict[str, Any]:
     unsupported=_not_computed,
 )
 def prompt_flash_attention(args: NamedArguments) -> dict[str, Any]:
-    """The first version does not look at the bias."""
-    args |= {"key": [args["key"]], "value": [args["value"]]}
+    """The first version does not look at the bias.
+
+    In FLOAT16 without a bias the kernels have their scores in FLOAT16 too, unless innerPrecise asks for high precision
+    (prompt_flash_attention_base.h: mmOutputType); the first two versions have 1 there.
+    """
+    precision, key = args["innerPrecise"], args["key"]
+    args |= {"key": [key], "value": [args["value"]]}
     if args.operator == "aclnnPromptFlashAttention":
         args["pseShift"] = None
+    fast = args["pseShift"] is None and (precision is None or precision & 1 == 1)
+    args["halves"] = fast and key.dtype == np.float16
     return _fused(args, args["inputLayout"])
 
 
