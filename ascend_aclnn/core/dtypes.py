@@ -139,13 +139,17 @@ NZ_FORMATS = frozenset(
         Format.FRACTAL_NZ_C0_8,
     }
 )
-_PRIVATE = NZ_FORMATS | {
-    Format.NC1HWC0,
-    Format.FRACTAL_Z,
-    Format.NC1HWC0_C04,
-    Format.NDC1HWC0,
-    Format.FRACTAL_Z_3D,
-}
+KERNEL_FORMATS = frozenset({Format.FRACTAL_Z, Format.FRACTAL_Z_3D})  # blocks of kernels by channels
+
+_PRIVATE = (
+    NZ_FORMATS
+    | KERNEL_FORMATS
+    | {
+        Format.NC1HWC0,
+        Format.NC1HWC0_C04,
+        Format.NDC1HWC0,
+    }
+)
 
 # Host dtypes. COMPLEX32 and FLOAT4_E1M2 have none; HIFLOAT8 has a dtype of this package for its codes.
 _NUMPY: dict[DataType, np.dtype[Any]] = {

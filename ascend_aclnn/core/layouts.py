@@ -47,6 +47,35 @@ def from_nz(array: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
     return np.moveaxis(array, -4, -2).reshape(*lead, m1 * m0, n1 * n0)[..., :m, :n]
 
 
+def kernel_blocks(shape: Sequence[int], c0: int) -> tuple[int, ...]:
+    """Storage shape of FRACTAL_Z (O, C, H, W) and FRACTAL_Z_3D (O, C, D, H, W), without groups: (D C1 H W, O1, 16, C0)."""
+    kernels, channels, *kernel = shape
+    return -(-channels // c0) * math.prod(kernel), -(-kernels // BLOCK_ROWS), BLOCK_ROWS, c0
+
+
+def to_kernel_blocks(array: npt.NDArray[Any], storage_shape: Sequence[int]) -> npt.NDArray[Any]:
+    """Kernels in the order of FRACTAL_Z and FRACTAL_Z_3D, zero where the blocks reach past them."""
+    _, o1, o0, c0 = storage_shape
+    kernels, channels, *kernel = array.shape
+    c1, depth = -(-channels // c0), kernel[:-2]
+    padded = np.zeros((o1 * o0, c1 * c0, *kernel), array.dtype)
+    padded[:kernels, :channels] = array
+    blocks = padded.reshape(o1, o0, c1, c0, *depth, *kernel[-2:])
+    order = (*range(4, 4 + len(depth)), 2, 4 + len(depth), 5 + len(depth), 0, 1, 3)
+    return np.ascontiguousarray(blocks.transpose(order)).reshape(tuple(storage_shape))
+
+
+def from_kernel_blocks(array: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+    """The kernels of an array of the storage shape: the inverse of ``to_kernel_blocks``."""
+    _, o1, o0, c0 = array.shape
+    kernels, channels, *kernel = shape
+    c1, depth = -(-channels // c0), kernel[:-2]
+    blocks = array.reshape(*depth, c1, *kernel[-2:], o1, o0, c0)
+    d = len(depth)
+    order = (d + 3, d + 4, d, d + 5, *range(d), d + 1, d + 2)
+    return blocks.transpose(order).reshape(o1 * o0, c1 * c0, *kernel)[:kernels, :channels]
+
+
 def pack_bits(array: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
     """Sub-byte elements as device memory holds them: the first element in the lowest bits."""
     flat = array.reshape(-1).view(np.uint8) & np.uint8((1 << bits) - 1)

@@ -9,10 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.core import hifloat8
-from ascend_aclnn.core.dtypes import NZ_FORMATS, DataType, Format
+from ascend_aclnn.core.dtypes import KERNEL_FORMATS, NZ_FORMATS, DataType, Format
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError
 from ascend_aclnn.core.interface import DeviceInterface, Storage
-from ascend_aclnn.core.layouts import from_nz, holds, nz_shape, pack_bits, to_nz, unpack_bits
+from ascend_aclnn.core.layouts import (
+    from_kernel_blocks,
+    from_nz,
+    holds,
+    kernel_blocks,
+    nz_shape,
+    pack_bits,
+    to_kernel_blocks,
+    to_nz,
+    unpack_bits,
+)
 from ascend_aclnn.core.spec import PUBLIC_SLOTS, TensorSpec, contiguous_strides
 from ascend_aclnn.core.streams import Stream
 
@@ -106,7 +116,9 @@ class StoredTensor(TensorSpec):
             return
         array = np.broadcast_to(array, self._shape)
         blocked = self.format.private and self.storage_shape != self._shape
-        if blocked:
+        if blocked and self.format in KERNEL_FORMATS:
+            array = to_kernel_blocks(array, self._kernel_blocks())
+        elif blocked:
             blocks, turned = self._nz_blocks()
             array = to_nz(np.swapaxes(array, -1, -2) if turned else array, blocks)
         if self._dtype.packed:
@@ -193,12 +205,28 @@ class StoredTensor(TensorSpec):
             wanted = nz_shape((*lead, columns, rows) if turned else self._shape, self._dtype)
             if self.format is Format.FRACTAL_NZ and math.prod(self.storage_shape) == math.prod(wanted):
                 return wanted, turned
+        raise self._unreadable()
+
+    def _kernel_blocks(self) -> tuple[int, ...]:
+        """The blocks of a FRACTAL_Z or FRACTAL_Z_3D tensor that can be read and written on the host."""
+        whole = (
+            self.ndim == (5 if self.format is Format.FRACTAL_Z_3D else 4) and self.is_contiguous and not self._offset
+        )
+        if whole and self.storage_shape == kernel_blocks(self._shape, self.storage_shape[-1] or 1):
+            return self.storage_shape
+        raise self._unreadable()
+
+    def _unreadable(self) -> ValueError:
         text = f"{self.format.name} with storage shape {self.storage_shape}"
-        raise ValueError(f"a tensor in {text} cannot be moved to or from the host")
+        return ValueError(f"a tensor in {text} cannot be moved to or from the host")
 
     def _from_private(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         if self.storage_shape == self._shape:  # the view is of the blocks themselves
             return StoredTensor(self.storage, self._shape, self._dtype, contiguous_strides(self._shape)).numpy()
+        if self.format in KERNEL_FORMATS:
+            blocks = self._kernel_blocks()
+            stored = StoredTensor(self.storage, blocks, self._dtype, contiguous_strides(blocks)).numpy()
+            return np.array(from_kernel_blocks(stored, self._shape), dtype)
         blocks, turned = self._nz_blocks()
         flat = StoredTensor(self.storage, blocks, self._dtype, contiguous_strides(blocks))
         *lead, rows, columns = self._shape

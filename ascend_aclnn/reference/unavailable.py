@@ -14,9 +14,18 @@ _CHANNELS = (
     "memory that programs register with HCCL, and the channels to them from HcclChannelAcquire, and neither the NumPy "
     "backend nor the emulated HCCL has these"
 )
-_OBFUSCATION = "the masks that it adds come from keys that only the trusted environment of the device has"
-_PACKING = "how the compressed weight is packed is described nowhere"
-_CHECK = "its kernel is not public, and its document says neither what result holds nor how the statistics are updated"
+_OBFUSCATION = (
+    "what it adds is drawn in the trusted environment of the device, from keys that a program opened at fdToClose puts there and "
+    "that nobody else may read"
+)
+_PACKING = (
+    "its weight comes packed by a tool of CANN's (a matrix compressed in tiles, with an index) whose format no document and no "
+    "public source describes, so there are no bytes that a reference could unpack"
+)
+_CHECK = (
+    "its kernel is not public, and its document gives neither a formula for result nor the update of the running "
+    "statistics, on which later answers depend"
+)
 
 REASONS = {  # by C name
     "aclnnEngramFetch": _CHANNELS,
@@ -40,9 +49,11 @@ REASONS = {  # by C name
     "aclnnObfuscationCalculateV2": _OBFUSCATION,
     "aclnnObfuscationSetup": _OBFUSCATION,
     "aclnnObfuscationSetupV2": _OBFUSCATION,
-    "aclnnQuantConvolutionWeightNz": "the host does not store tensors in FRACTAL_Z_3D",
     "aclnnSilentCheck": _CHECK,
     "aclnnSilentCheckV2": _CHECK,
-    "aclnnTransConvolutionWeight": "it makes a weight in FRACTAL_Z, which the host does not store",
+    "aclnnTransConvolutionWeight": (
+        "its first phase turns the caller's weightOut into a tensor in FRACTAL_Z, and a Tensor keeps the format that it was made "
+        "with; weights.calculate_convolution_weight_size gives its size"
+    ),
     "aclnnTransMatmulWeight": "host tensors do not change their format in place; Tensor.to_format gives the weight",
 }

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 from emulator_client import D2H, H2D, Cann, CannError, Tensor, client, int64s, run_body
 
+from ascend_aclnn import weights
 from ascend_aclnn.core.dtypes import DataType
 
 PERMUTE_GRAD = "aclnnMoeTokenPermuteGrad"
@@ -666,6 +667,43 @@ def test_helpers_compute_on_the_host(cann: Cann) -> None:
     assert packed[: size.value] == wanted + [0] * 13
     assert helpers.aclnnSetPytorchRandom(1) == 561003
     assert "aclnnSetPytorchRandom" in cann.message()
+
+
+@client()
+def test_two_of_four_weights_on_the_host(cann: Cann) -> None:
+    """aclnnTransSparse4to2Para gives what ``weights.trans_sparse4to2_para`` does, in memory of malloc's."""
+    dense = np.zeros((20, 40, 4), np.int8)
+    dense[..., 1], dense[::3, ::2, 3] = 5, -7
+    dense = dense.reshape(20, 160)
+    shape = cann.aclCreateIntArray(int64s(dense.shape), 2)
+    kept, index = ctypes.POINTER(ctypes.c_int8)(), ctypes.POINTER(ctypes.c_uint8)()
+    dims, index_dims = ctypes.POINTER(ctypes.c_int64)(), ctypes.POINTER(ctypes.c_int64)()
+    counts = ctypes.c_uint64(), ctypes.c_uint64()
+    outputs = [ctypes.byref(x) for x in (kept, dims, counts[0], index, index_dims, counts[1])]
+    arguments = ctypes.c_void_p(dense.ctypes.data), ctypes.c_void_p(shape), *outputs
+    assert cann.libraries[2].aclnnTransSparse4to2Para(*arguments) == 0
+    wanted, places = weights.trans_sparse4to2_para(dense)
+    assert (dims[: counts[0].value], index_dims[: counts[1].value]) == ([*wanted.shape], [*places.shape])
+    assert kept[: wanted.size] == wanted.reshape(-1).tolist()
+    assert index[: places.size] == places.reshape(-1).tolist()
+    libc = ctypes.CDLL(None)
+    for pointer in (kept, index, dims, index_dims):
+        libc.free(pointer)
+    dense[3, 4:7] = 1
+    assert cann.libraries[2].aclnnTransSparse4to2Para(*arguments) == 161002
+    cann.aclDestroyIntArray(shape)
+
+
+@client(ASCEND_ACLNN_SOC="Ascend310P3")
+def test_sizes_of_convolution_weights(cann: Cann) -> None:
+    size = ctypes.c_uint64()
+    for shape, groups, wanted in (((20, 3, 5, 7), 1, 32 * 16 * 35), ((64, 1, 1, 1), 64, 4 * 256), ((0, 1, 1, 1), 1, 0)):
+        array = cann.aclCreateIntArray(int64s(shape), 4)
+        arguments = ctypes.c_void_p(array), False, ctypes.c_int64(groups), 1, ctypes.byref(size)
+        assert cann.libraries[2].aclnnCalculateConvolutionWeightSize(*arguments) == 0
+        assert size.value == wanted
+        assert cann.libraries[2].aclnnCalculateConvolutionWeightSize(arguments[0], True, *arguments[2:]) == 161002
+        cann.aclDestroyIntArray(array)
 
 
 @client()

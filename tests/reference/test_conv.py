@@ -122,6 +122,25 @@ def test_quantised_convolution_of_950(rank: int, groups: int, offset_x: int) -> 
     np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-3)
 
 
+def test_quantised_convolution_of_blocked_kernels() -> None:
+    """FRACTAL_Z_3D: (D, C1, H, W, O1, 16, 32) of the kernels; the same numbers as in NCDHW."""
+    x, weight = (RNG.integers(-128, 128, s).astype(np.int8) for s in ((2, 40, 4, 6, 5), (20, 40, 2, 3, 3)))
+    scale, bias, ones = np.abs(floats(20)) * np.float32(1e-3), floats(20), (1, 1, 1)
+    blocks = (2 * 2 * 3 * 3, 2, 16, 32)
+    blocked = aclnn.empty(weight.shape, "INT8", format="FRACTAL_Z_3D", storage_shape=blocks)
+    blocked.assign(weight)
+    np.testing.assert_array_equal(blocked.numpy(), weight)
+    flat = aclnn.Tensor(blocked.storage, blocks, blocked.dtype).numpy().reshape(2, 2, 3, 3, 2, 16, 32)
+    assert flat[1, 0, 2, 1, 1, 3, 31] == weight[19, 31, 1, 2, 1] and flat[0, 1, 0, 2, 0, 5, 7] == weight[5, 39, 0, 0, 2]
+    rest = [aclnn.asarray(a) for a in (bias, scale)]
+    arrays = aclnn.asarray(x, format="NCDHW"), aclnn.asarray(weight, format="NCDHW")
+    outs = [aclnn.empty((2, 20, 3, 4, 3), np.float16, format="NCDHW") for _ in range(2)]
+    attributes = (None, ones, (0, 0, 0), ones, False, None, 1, 0, None)
+    ops.quant_convolution(*arrays, *rest, *attributes, out=outs[0])
+    ops.quant_convolution_weight_nz(arrays[0], blocked, *rest, *attributes, out=outs[1])
+    np.testing.assert_array_equal(outs[1].numpy(), outs[0].numpy())
+
+
 def test_quantised_convolution_of_small_floats() -> None:
     """FLOAT8 is saturated where it is stored."""
     e4m3 = np.dtype(ml_dtypes.float8_e4m3fn)

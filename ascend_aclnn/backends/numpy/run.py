@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ascend_aclnn import numerics, reference, rules
 from ascend_aclnn.backends.numpy.storage import HostStorage, host_view
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.core.dtypes import NZ_FORMATS, Format
+from ascend_aclnn.core.dtypes import KERNEL_FORMATS, NZ_FORMATS, Format
 from ascend_aclnn.core.errors import (
     OUT_OF_MEMORY,
     PARAM_INVALID,
@@ -37,6 +37,8 @@ from ascend_aclnn.rules.language import RULES, Call
 # Allocates a result whose shape is not its output's: parameter position, item of a list, shape.
 Shrink = Callable[[int, int, tuple[int, ...]], Any]
 
+_READABLE = NZ_FORMATS | KERNEL_FORMATS  # private formats that the host stores
+
 
 def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional[str]:
     """Why the NumPy backend cannot run an operator on such values (specs suffice), though CANN can; None if it can."""
@@ -51,7 +53,7 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
                 continue
             if spec.dtype.numpy is None:
                 return f"{parameter.python_name} has dtype {spec.dtype.name}, which has no host type"
-            if spec.format.private and spec.format not in NZ_FORMATS:
+            if spec.format.private and spec.format not in _READABLE:
                 return f"{parameter.python_name} has format {spec.format.name}, whose layout is not known"
         if isinstance(value, str) and parameter.name.startswith("roundMode") and value == "hybrid":
             return f"{parameter.python_name} is 'hybrid', which rounds to HIFLOAT8 by random bits of the device"

@@ -15,7 +15,7 @@ from ascend_aclnn.reference.declare import reference
 Ints = Sequence[int]
 
 
-@reference("aclnnQuantConvolution", raw=True)
+@reference("aclnnQuantConvolution", "aclnnQuantConvolutionWeightNz", raw=True)
 def quant_convolution(
     x: Array,
     weight: Array,

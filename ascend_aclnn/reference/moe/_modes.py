@@ -45,7 +45,7 @@ def _powers(magnitudes: Array, dtype: np.dtype[Any], bits: int) -> Array:
     codes = np.ascontiguousarray(magnitudes, np.float32).view(np.int32).reshape(magnitudes.shape)
     fraction = (codes & 0x7FFFFF) >> (23 - bits)
     fields = (codes >> 23) - _EXPONENTS[dtype] + (fraction > _FIRST_BITS << (bits - 7))
-    return np.maximum(fields, 1)
+    return np.asarray(np.maximum(fields, 1))
 
 
 def _in_groups(values: Array, dtype: np.dtype[Any], clamped: bool) -> Quantised:

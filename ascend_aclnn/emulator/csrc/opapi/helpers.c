@@ -5,6 +5,8 @@
 #include "nnopbase/objects.h"
 
 #include "aclnnop/aclnn_npu_format_cast.h"
+#include "aclnnop/aclnn_sparse4to2quant_matmul_weight_nz.h"
+#include "aclnnop/aclnn_trans_convolution_weight.h"
 #include "aclnnop/aclnn_trans_matmul_weight.h"
 #include "aclnnop/aclnn_trans_quant_param.h"
 
@@ -53,6 +55,92 @@ API aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape,
     if (!is_a2_or_a3() && !product_is("310P") && !product_is("950"))
         return emu_fail(ACLNN_ERR_RUNTIME_ERROR, NULL, "the function is not for %s", emu_config()->soc.name);
     return weight_size(tensorShape, 6, true, dataType != ACL_FLOAT16 && dataType != ACL_BF16, weightTensorSize);
+}
+
+/* Elements of a weight (O, C / groups, H, W) in FRACTAL_Z, where as many groups share a block as fill it. */
+API aclnnStatus aclnnCalculateConvolutionWeightSize(const aclIntArray *tensorShape, bool transposed, int64_t groups,
+                                                    aclDataType dataType, uint64_t *weightTensorSize) {
+    ENTER("aclnnCalculateConvolutionWeightSize");
+    int status;
+    EMU_HELD emu_array *dims = emu_object_acquire(tensorShape, KIND_INT_ARRAY, &status);
+    if (dims == NULL) return status;
+    if (weightTensorSize == NULL) return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "weightTensorSize is a null pointer");
+    if (dims->count != 4 || transposed || groups <= 0 || !product_is("310P") || dataType != ACL_FLOAT16)
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL,
+                        "%llu dimensions, transposed %d, groups %lld, data type %d on %s; it takes 4, false, 1 and more, FLOAT16, on Atlas inference products",
+                        (unsigned long long)dims->count, transposed, (long long)groups, (int)dataType, emu_config()->soc.name);
+    for (int i = 0; i < 4; i++) {
+        if (dims->words[i] < 0)
+            return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "tensorShape has the size %lld", (long long)dims->words[i]);
+        if (dims->words[i] == 0) return *weightTensorSize = 0, 0;
+    }
+    int64_t kernels = dims->words[0] / groups > 0 ? dims->words[0] / groups : 1, channels = dims->words[1], together = 1;
+    while (together < groups && (together * kernels % 16 != 0 || together * channels % 16 != 0)) together++;
+    int64_t blocks = round_up(together * channels, 16) * round_up(together * kernels, 16);
+    *weightTensorSize = (uint64_t)((groups + together - 1) / together * blocks * dims->words[2] * dims->words[3]);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------- two of four */
+
+/* Which two of four weights are kept, and four bits of the index, by which are not zero; -1: more than two. */
+static const struct { int8_t first, second, bits; } kept_of[16] = {
+    {0, 0, 0}, {0, 3, 8}, {2, 3, 2}, {2, 3, 10}, {1, 2, 1}, {1, 3, 9}, {1, 2, 5}, {0, 0, -1},
+    {0, 1, 0}, {0, 3, 8}, {0, 2, 4}, {0, 0, -1}, {0, 1, 0}, {0, 0, -1}, {0, 0, -1}, {0, 0, -1},
+};
+
+/* The weight (n, k) with two of each four kept in blocks of 16 rows by 32, and where they were, a byte for each eight. */
+static bool keep_two_of_four(const int8_t *weight, int64_t rows, int64_t columns, int64_t blocked_rows, int8_t *kept, uint8_t *index) {
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t four = 0; four * 4 < columns; four++) {
+            int8_t part[4] = {0};
+            unsigned pattern = 0;
+            for (int64_t i = 0; i < 4 && four * 4 + i < columns; i++) {
+                part[i] = weight[row * columns + four * 4 + i];
+                pattern |= part[i] != 0 ? 8u >> i : 0;
+            }
+            if (kept_of[pattern].bits < 0) return false;
+            int64_t line = four / 16 * blocked_rows + row, place = four % 16; /* 16 fours make a row of a block */
+            kept[line * 32 + place * 2] = part[kept_of[pattern].first];
+            kept[line * 32 + place * 2 + 1] = part[kept_of[pattern].second];
+            index[line * 8 + place / 2] |= (uint8_t)(kept_of[pattern].bits << (place % 2 * 4));
+        }
+    return true;
+}
+
+/* The caller frees the four arrays, with free(). */
+API aclnnStatus aclnnTransSparse4to2Para(const int8_t *weight, aclIntArray *shape, int8_t **sparseWeight,
+                                         int64_t **sparseWeightDims, uint64_t *sparseWeightDimsNum, uint8_t **index,
+                                         int64_t **indexDims, uint64_t *indexDimsNum) {
+    ENTER("aclnnTransSparse4to2Para");
+    if (weight == NULL || shape == NULL || sparseWeight == NULL || sparseWeightDims == NULL || sparseWeightDimsNum == NULL ||
+        index == NULL || indexDims == NULL || indexDimsNum == NULL)
+        return emu_fail(ACLNN_ERR_INNER_NULLPTR, NULL, "an argument is a null pointer");
+    int status;
+    EMU_HELD emu_array *dims = emu_object_acquire(shape, KIND_INT_ARRAY, &status);
+    if (dims == NULL) return status;
+    if (dims->count != 2 || dims->words[0] < 0 || dims->words[1] < 0)
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "shape has %llu dimensions; it must be (n, k)", (unsigned long long)dims->count);
+    int64_t rows = dims->words[0], columns = dims->words[1], blocks = round_up(rows, 16) / 16;
+    int64_t weight_dims[4] = {round_up(columns, 64) / 64, blocks, 16, 32}, index_dims[4] = {weight_dims[0], blocks, 16, 8};
+    size_t size = (size_t)(weight_dims[0] * blocks * 128);
+    int8_t *kept = calloc(size * 4 + 1, 1); /* never of no bytes, so that null is a failure */
+    uint8_t *places = calloc(size + 1, 1);
+    int64_t *both[2] = {calloc(4, sizeof(int64_t)), calloc(4, sizeof(int64_t))};
+    bool there = kept != NULL && places != NULL && both[0] != NULL && both[1] != NULL;
+    if (!there || !keep_two_of_four(weight, rows, columns, blocks * 16, kept, places)) {
+        free(kept);
+        free(places);
+        free(both[0]);
+        free(both[1]);
+        if (!there) return emu_fail(ACLNN_ERR_INNER_NULLPTR, "EMULATOR_OUT_OF_MEMORY", "%lld weights", (long long)(rows * columns));
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "more than two of four weights are not 0");
+    }
+    memcpy(both[0], weight_dims, sizeof weight_dims);
+    memcpy(both[1], index_dims, sizeof index_dims);
+    *sparseWeight = kept, *index = places, *sparseWeightDims = both[0], *indexDims = both[1];
+    *sparseWeightDimsNum = *indexDimsNum = 4;
+    return 0;
 }
 
 /* -------------------------------------------------------------------------------------------------------- quantisation */
