@@ -218,7 +218,9 @@ def launch(
         captured = stream.graph is not None  # then the text says what is wrong, and the device is well
         raise AclError(status, plan.name, runtime.recent_error(), operator=plan.name, explained=captured)
     stream.launched.append(plan.name)
-    if runtime.blocking and stream.graph is None:  # so that a fault of the device carries the operator's name
+    if (
+        runtime.blocking and stream.graph is None and not runtime.captured_elsewhere(stream)
+    ):  # so that a fault of the device carries the operator's name
         outcome = runtime.await_stream(stream)
         stream.launched.clear()
         if outcome is not None and outcome.status:
