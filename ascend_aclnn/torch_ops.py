@@ -7,10 +7,10 @@ CPU it runs on the NumPy backend, on an NPU on the device; shapes come from the 
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any, Callable, NamedTuple
@@ -98,21 +98,39 @@ def _default(value: Any) -> str:
     return str(list(value)) if isinstance(value, tuple) else str(value)
 
 
-@functools.cache
+class _Defined(NamedTuple):
+    operator: Operator
+    library: Any  # torch's registrations, which live as long as it does
+    function: Callable[..., Any]
+
+
+_defined: dict[str, _Defined] = {}  # by C name
+_lock = threading.Lock()
+
+
 def _function(operator: Operator) -> Callable[..., Any]:
     why = obstacle(operator)
     if why:
         raise ValueError(f"{operator.name} is no torch operator: {why}")
-    return _python_function(operator, _define(operator))
+    with _lock:
+        known = _defined.get(operator.name)
+        if known is None or known.operator is not operator:
+            if known is not None:  # registered again, perhaps with another prototype
+                known.library._destroy()
+            import torch
+
+            library = torch.library.Library(NAMESPACE, "FRAGMENT")
+            function = _python_function(operator, _define(operator, library))
+            known = _defined[operator.name] = _Defined(operator, library, function)
+        return known.function
 
 
-def _define(operator: Operator) -> Any:
+def _define(operator: Operator, library: Any) -> Any:
     """Defines ``torch.ops.aclnn.<name>``; returns its only overload."""
     import torch
 
     name = operator.python_name
     qualified = f"{NAMESPACE}::{name}"
-    library = _library()
     library.define(name + schema(operator), tags=(torch.Tag.pt2_compliant_tag,))
     plan = call.plan(operator)
     lists = [p.kind is Kind.TENSOR_LIST for p in operator.outputs if p.direction == "out"]
@@ -146,13 +164,6 @@ def _define(operator: Operator) -> Any:
         gradient = _Gradient(operator)
         torch.library.register_autograd(qualified, gradient.backward, setup_context=gradient.save, lib=library)
     return getattr(getattr(torch.ops, NAMESPACE), name).default
-
-
-@functools.cache
-def _library() -> Any:
-    import torch
-
-    return torch.library.Library(NAMESPACE, "FRAGMENT")
 
 
 def _tensors(values: Sequence[Any]) -> Iterator[Any]:
@@ -196,6 +207,9 @@ def _python_function(operator: Operator, overload: Any) -> Callable[..., Any]:
 
 
 def _number(value: Any) -> Any:
+    """A Scalar as the number that it holds."""
+    if isinstance(value, (list, tuple)):
+        return [_number(item) for item in value]
     return value.value if isinstance(value, Scalar) else value
 
 

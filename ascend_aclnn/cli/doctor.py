@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 ROOT = Path("/")  # of the host that is looked at
 
 
+HOST_BACKENDS = ("numpy", "shapes")  # which need no device
+
+
 def add_commands(subparsers: Any) -> None:
     """Adds ``doctor`` to the command line."""
     parser = subparsers.add_parser("doctor", help="what was found, what was not, and what to do about it")
@@ -63,7 +66,7 @@ def report() -> dict[str, Any]:
     wanted = os.environ.get("ASCEND_ACLNN_BACKEND") or "auto"
     search = library.search(os.environ)
     facts: dict[str, Any] = {
-        "backend": "numpy",
+        "backend": wanted if wanted in HOST_BACKENDS else "numpy",
         "asked_for": wanted,
         "looked_in": search.looked_in,
         "refused": [{"path": str(path), "reason": reason} for path, reason in search.refused],
@@ -89,9 +92,9 @@ def report() -> dict[str, Any]:
         facts["problem"] = problem if search.runtime is None else "\n".join([problem, *lines])
     else:
         facts.update(_device(npu))
-        if wanted != "numpy":
+        if wanted not in HOST_BACKENDS:
             facts["backend"] = "npu"
-    if facts["backend"] == "numpy":
+    if facts["backend"] != "npu":
         facts["product"] = _product(facts["soc"])
     findings: list[Finding] = []
     if npu is not None or search.runtime is not None:
@@ -117,7 +120,7 @@ def _stops(wanted: str, usable: bool, unusable: bool, faults: list[Finding]) -> 
     """What stops work: reasons for an exit status of 1."""
     if wanted not in (*NAMES, "auto"):
         return [f"ASCEND_ACLNN_BACKEND is {wanted!r}; it must be {', '.join(NAMES)} or auto"]
-    if wanted == "numpy":
+    if wanted in HOST_BACKENDS:
         return []
     reasons = [finding.text.splitlines()[0] for finding in faults]
     if unusable:
@@ -233,7 +236,10 @@ def render(facts: Optional[dict[str, Any]] = None) -> str:
     if facts["backend"] == "npu":
         rows.append(("backend", f"npu ({'emulated device' if facts['emulated'] else facts['product']})"))
     elif on_device:
-        rows.append(("backend", "numpy (ASCEND_ACLNN_BACKEND=numpy; there is a usable device)"))
+        name = facts["backend"]
+        rows.append(("backend", f"{name} (ASCEND_ACLNN_BACKEND={name}; there is a usable device)"))
+    elif facts["backend"] == "shapes":
+        rows.append(("backend", "shapes (ASCEND_ACLNN_BACKEND=shapes; no operator computes)"))
     elif facts["library"] is None:
         rows.append(("backend", f"numpy (no Ascend device: {facts['problem']})"))
     else:
@@ -256,7 +262,7 @@ def render(facts: Optional[dict[str, Any]] = None) -> str:
     rows += [("plog", line) for line in facts["log"]]
     if facts["backend"] == "npu" and not facts["findings"]:
         rows.append(("checked", "one addition on each device"))
-    if facts["backend"] == "numpy":
+    if facts["backend"] != "npu":
         rows.append(("rules of", f"{facts['soc']} ({facts['product']}); change with ASCEND_ACLNN_SOC"))
     rows.append(("operators", _operators(facts)))
     rows.append(("emulator", facts["emulator"]))

@@ -6,6 +6,7 @@ import ast
 import json
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -279,6 +280,34 @@ def test_second_derivatives() -> None:
     (first,) = torch.autograd.grad(torch_ops.torch_function("aclnnExp")(x).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)
     torch.testing.assert_close(second, x.exp())
+
+
+def test_a_vendors_operator_and_its_second_prototype() -> None:
+    last = "const aclTensor* out, uint64_t* workspaceSize, aclOpExecutor** executor);"
+    text = "aclnnStatus aclnnTorchTwiceGetWorkspaceSize(const aclTensor* x, {more}" + last
+    try:
+        aclnn.register_operator(text.format(more=""), directions={"out": "out"})
+        torch_ops.torch_function("aclnnTorchTwice")
+        assert str(torch.ops.aclnn.torch_twice.default._schema) == "aclnn::torch_twice(Tensor x) -> Tensor"
+        aclnn.register_operator(text.format(more="double factor, "), directions={"out": "out"})
+        torch_ops.torch_function("aclnnTorchTwice")
+        schema = "aclnn::torch_twice(Tensor x, float factor) -> Tensor"
+        assert str(torch.ops.aclnn.torch_twice.default._schema) == schema
+    finally:
+        catalog.forget("aclnnTorchTwice")
+
+
+def test_scalars_are_numbers() -> None:
+    x = numbers(3)
+    assert torch.equal(torch_ops.torch_function("aclnnMuls")(x, aclnn.Scalar(2, "float32")), x * 2)
+    (doubled,) = torch_ops.torch_function("aclnnForeachMulScalarList")([x], [aclnn.Scalar(2.0, "float32")])
+    assert torch.equal(doubled, x * 2)
+
+
+def test_threads_define_an_operator_once() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        functions = set(pool.map(torch_ops.torch_function, ["aclnnSinh"] * 16))
+    assert len(functions) == 1
 
 
 def test_names_that_are_no_torch_operators() -> None:

@@ -162,6 +162,9 @@ def test_a_device_in_order_has_its_addition_checked(tmp_path: Path, emulator_hom
 def test_a_device_that_is_asked_for_and_not_there(tmp_path: Path) -> None:
     status, text = run(tmp_path, ASCEND_ACLNN_BACKEND="npu")
     assert status == 1 and "ASCEND_ACLNN_BACKEND=npu asks for a device, and none can be used" in text
+    status, text = run(tmp_path, ASCEND_ACLNN_BACKEND="shapes")
+    assert status == 0 and "backend          shapes (ASCEND_ACLNN_BACKEND=shapes; no operator computes)" in text
+    assert "rules of         Ascend910B1" in text
     status, text = run(tmp_path, ASCEND_ACLNN_BACKEND="gpu")
     assert status == 1 and "ASCEND_ACLNN_BACKEND is 'gpu'; it must be numpy, npu, shapes or auto" in text
 
