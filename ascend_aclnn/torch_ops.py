@@ -58,8 +58,8 @@ def torch_function(name: str) -> Callable[..., Any]:
 
 def obstacle(operator: Operator) -> str:
     """Why an operator cannot be a torch operator; "" if it can."""
-    if operator.data_dependent:
-        return "the shape of its outputs depends on data"
+    if operator.data_dependent and operator.dynamic_axis is None:
+        return "the shapes of its outputs depend on data, and on each other"
     if not operator.outputs:
         return "it has no output"
     if operator.chosen_output:
@@ -156,7 +156,12 @@ def _define(operator: Operator, library: Any) -> Any:
         device = next((t.device for t in _tensors(args)), torch.device("cpu"))
         with torch.no_grad():  # the gradient is recorded around this
             complete = (*args, *defaults[len(args) :])  # torch leaves out what equals the default
-            return select(call_without_values(current_backend(), plan, complete, None, device))
+            inferred = select(call_without_values(current_backend(), plan, complete, None, device))
+        axis = operator.dynamic_axis
+        if axis is None:
+            return inferred
+        size = torch.library.get_ctx().new_dynamic_size()
+        return inferred.new_empty((*inferred.shape[:axis], size, *inferred.shape[axis + 1 :]))
 
     library.impl(name, run, "CompositeExplicitAutograd")
     torch.library.register_fake(qualified, infer, lib=library)

@@ -216,6 +216,12 @@ class Operator:
         """Some outputs' shapes depend on data: they are allocated for the worst case and cut after phase two."""
         return _has_trait("data_dependent", self)
 
+    @property
+    def dynamic_axis(self) -> Optional[int]:
+        """The axis along which the only output's size depends on data; None where that is not known, or no such thing."""
+        axes: dict[str, int] = _rows()["dynamic_axis"]["operators"]
+        return axes.get(self.name)
+
     @functools.cached_property
     def chosen_output(self) -> Optional[str]:
         """Why no rule can infer an output, so that it has to be passed; None where a rule does."""

@@ -86,6 +86,8 @@ def _torch(kind: Kind, value: Any) -> Any:
     if isinstance(value, (np.ndarray, list, tuple)):
         items = value.tolist() if isinstance(value, np.ndarray) else value
         return [item.value if isinstance(item, Scalar) else item for item in items]
+    if kind in (Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY):
+        return [value]
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -194,8 +194,12 @@ SAMPLE = [
     "aclnnForeachAddList",
     "aclnnFlashAttentionScore",
     "aclnnGroupedMatmulV5",
+    "aclnnMaskedSelect",
     "aclnnMoeGatingTopKSoftmax",
     "aclnnMoeTokenUnpermute",
+    "aclnnNonMaxSuppression",
+    "aclnnNonzero",
+    "aclnnNonzeroV2",
     "aclnnQuantSparseFlashMlaMetadata",
     "aclnnReduceSum",
     "aclnnRmsNorm",
@@ -213,12 +217,12 @@ def test_opcheck_passes(name: str) -> None:
 
 
 def test_what_opcheck_cannot_say_has_a_reason() -> None:
-    names = ["aclnnInplaceAdd", "aclnnNonzero", "aclnnMoeDistributeDispatchSetup", "aclnnAntiMxQuant", "aclnnCIoU"]
+    names = ["aclnnInplaceAdd", "aclnnUnique2", "aclnnMoeDistributeDispatchSetup", "aclnnAntiMxQuant", "aclnnCIoU"]
     results = list(checks.check(names))
     assert [r.status for r in results] == ["not checked"] * len(names)
     assert [r.reason for r in results] == [
         "changes an argument in place",
-        "the shape of its outputs depends on data",
+        "the shapes of its outputs depend on data, and on each other",
         "its output has to be passed: CANN tells its size by a function of its own, ...SetupTeardownCalcOutputSize",
         "opcheck itself does not work on float8",
         "its example gives NaN, which opcheck finds unequal",
@@ -313,8 +317,8 @@ def test_threads_define_an_operator_once() -> None:
 def test_names_that_are_no_torch_operators() -> None:
     with pytest.raises(ValueError, match="did you mean 'aclnnRmsNorm'"):
         torch_ops.torch_function("aclnnRmsNrom")
-    with pytest.raises(ValueError, match="aclnnNonzero is no torch operator: the shape of its outputs depends on data"):
-        torch_ops.torch_function("aclnnNonzero")
+    with pytest.raises(ValueError, match="aclnnUnique is no torch operator: the shapes of its outputs depend on data"):
+        torch_ops.torch_function("aclnnUnique")
 
 
 def test_ops_says_what_differentiates() -> None:
@@ -356,6 +360,14 @@ def test_exported() -> None:
     targets = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
     assert "aclnn.rms_norm.default" in targets and "aclnn.mm.default" in targets
     assert torch.equal(program.module()(*arguments), layer(*arguments))
+
+
+def test_a_size_that_depends_on_data_is_symbolic_in_one_graph() -> None:
+    nonzero = torch_ops.torch_function("aclnnNonzero")
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(lambda x: nonzero(x) * 2, backend="eager", fullgraph=True)
+        for x in (numbers(3, 4) - 0.5, torch.eye(5)):
+            assert torch.equal(compiled((x > 0.1).float()), torch.nonzero(x > 0.1) * 2)
 
 
 def test_fake_tensors_get_shapes_and_refusals() -> None:
