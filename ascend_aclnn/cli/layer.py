@@ -202,7 +202,8 @@ class _Watch:
             lines.append(f"first wrong launch: {first.title}: {first.text}")
         lines.append(f"checked {checked} launches: {len(self.wrong)} wrong; {sum(left_out.values())} not compared")
         lines += [f"  {count:>6} not compared: {reason}" for reason, count in left_out.most_common(_REASONS)]
-        return lines
+        notes = [note for checker in self.checkers.values() for note in checker.notes()]
+        return [*lines, *(f"  note: {note.splitlines()[0]}" for note in notes[:_REASONS])]
 
     def to_json(self) -> dict[str, Any]:
         return {

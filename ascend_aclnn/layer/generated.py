@@ -59,8 +59,17 @@ _AFTER = {
         ("aclrtSetDevice", "aclrtResetDevice", "aclrtSetCurrentContext", "aclrtCreateContext", "aclrtResetDeviceForce"),
         "layer_device_changed();",
     ),
-    "aclmdlRICaptureBegin": "if (result_ == 0) layer_capturing(1);",
-    "aclmdlRICaptureEnd": "if (result_ == 0) layer_capturing(-1);",
+    # What is launched then runs later, or never.
+    **dict.fromkeys(
+        (
+            "aclmdlRICaptureBegin",
+            "aclmdlRICaptureToModelRIBegin",
+            "aclmdlRICaptureTaskUpdateBegin",
+            "aclmdlRIBuildBegin",
+        ),
+        "if (result_ == 0) layer_capturing(1);",
+    ),
+    **dict.fromkeys(("aclmdlRICaptureEnd", "aclmdlRICaptureTaskUpdateEnd", "aclmdlRIBuildEnd"), "layer_capturing(-1);"),
     "aclGetRecentErrMsg": "result_ = layer_message(result_);",
     **dict.fromkeys(
         ("aclrtSynchronizeStream", "aclrtSynchronizeStreamWithTimeout"), "result_ = layer_late_status(stream, result_);"

@@ -167,6 +167,19 @@ except aclnn.AclError as error:
     assert "first wrong launch: #0 aclnnExp: its stream ended with status 507015" in done.stdout
 
 
+def test_an_error_of_a_launch_that_is_not_checked_is_noted(emulator_home: Path) -> None:
+    program = """
+import numpy as np
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+x = aclnn.asarray(np.ones(4, np.float32))
+ops.exp(x)
+ops.abs(x)
+"""
+    done = check(emulator_home, [sys.executable, "-c", program], "aclnnExp:fail", None, "Abs")
+    assert "note: before a launch of aclnnAbs its stream had failed with status 507015" in done.stdout
+
+
 def test_the_program_is_stopped_at_the_first_wrong_launch(emulator_home: Path) -> None:
     program = """
 import time

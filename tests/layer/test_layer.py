@@ -157,6 +157,38 @@ def test_this_package_is_recorded_with_its_lines(emulator_home: Path, tmp_path: 
         assert len(addresses) == 4
 
 
+CAPTURED = """
+import numpy as np
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+x = aclnn.asarray(np.ones(4, np.float32))
+stream, graph = aclnn.Stream(), aclnn.Graph()
+out = aclnn.empty(4, np.float32)
+ops.exp(x, out=out, stream=stream)
+with graph.capture(stream):
+    ops.exp(x, out=out, stream=stream)
+graph.replay(stream)
+stream.synchronize()
+ops.exp(x, out=out, stream=stream)
+aclnn.synchronize()
+"""
+
+
+def test_data_of_captured_launches_are_left_out(emulator_home: Path, tmp_path: Path) -> None:
+    run([sys.executable, "-c", CAPTURED], variables(emulator_home, tmp_path / "a.aclnn", data="all"))
+    with Recording(tmp_path / "a.aclnn") as recording:
+        assert launches(recording) == ["aclnnExp"] * 3
+        before, captured, after = recording.launches
+        assert captured.left_out == "data: a stream is being captured"
+        assert before.left_out == after.left_out == "" and after.named["out"].content.after is not None
+        names = [event.name for event in recording.events() if isinstance(event, Call)]
+        assert (
+            names.index("aclmdlRICaptureBegin")
+            < names.index("aclmdlRICaptureEnd")
+            < names.index("aclmdlRIExecuteAsync")
+        )
+
+
 RANKS = """
 import sys
 import numpy as np
@@ -241,10 +273,14 @@ STAND_INS = {
 }
 
 
-@pytest.fixture
-def stand_in(compiler: str, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def stand_in(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CANN of three libraries that have C++ functions and an operator that nobody knows."""
-    lib64 = tmp_path / "cann" / "lib64"
+    return make_stand_in(compiler, tmp_path_factory.mktemp("stand_in"))
+
+
+def make_stand_in(compiler: str, directory: Path) -> Path:
+    lib64 = directory / "cann" / "lib64"
     lib64.mkdir(parents=True)
     for name, text in STAND_INS.items():
         command = [compiler, "-x", "c++", "-shared", "-fPIC", "-nostdlib", "-", f"-Wl,-soname,{name}"]
@@ -292,7 +328,8 @@ def test_a_layer_is_not_put_in_front_of_a_layer(stand_in: Path) -> None:
         build_layer(layer / "lib64")
 
 
-def test_an_operator_whose_installed_header_differs_is_left_out(stand_in: Path) -> None:
+def test_an_operator_whose_installed_header_differs_is_left_out(compiler: str, tmp_path: Path) -> None:
+    stand_in = make_stand_in(compiler, tmp_path)
     header = stand_in.parent / "include" / "aclnnop" / "aclnn_add.h"
     header.parent.mkdir(parents=True)
     header.write_text(

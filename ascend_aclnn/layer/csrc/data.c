@@ -35,7 +35,13 @@ bool data_wanted(const layer_operator *operator, uint64_t index) {
 
 static int captures;
 
-void layer_capturing(int change) { __atomic_fetch_add(&captures, change, __ATOMIC_ACQ_REL); }
+/* A capture that has failed ends with an error, too: every end counts, but none below zero. */
+void layer_capturing(int change) {
+    int before = __atomic_load_n(&captures, __ATOMIC_ACQUIRE);
+    while (before + change >= 0 && !__atomic_compare_exchange_n(&captures, &before, before + change, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+}
+
 bool data_capturing(void) { return __atomic_load_n(&captures, __ATOMIC_ACQUIRE) > 0; }
 
 int data_wait(const void *stream) {

@@ -682,6 +682,25 @@ static void free_collection(collection *c) {
     free(c->left_out.data);
 }
 
+/* Notes that work before a launch had failed; which launch it was is not known. */
+static void note_late(const layer_launch *launch, int status, const char *error) {
+    text t = {0}, words = {0};
+    text_literal(&words, "before a launch of ");
+    text_raw(&words, launch->operator->name, strlen(launch->operator->name));
+    text_literal(&words, " its stream had failed with status ");
+    text_integer(&words, status);
+    text_literal(&words, ": ");
+    text_raw(&words, error, strlen(error) + 1);
+    text_literal(&t, "{\"text\":");
+    text_string(&t, words.data);
+    text_literal(&t, "}");
+    recorder_lock();
+    if (recorder_ready()) recorder_write("NOTE", &t);
+    recorder_unlock();
+    free(words.data);
+    free(t.data);
+}
+
 layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *executor, void *stream) {
     if (layer_depth != 1) return NULL;
     layer_launch *launch = take(executor);
@@ -696,7 +715,10 @@ layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *execu
     layer_depth++;
     if (launch->with_data) {
         int status = data_wait(stream);
-        if (status != 0) late_status(stream, status);
+        if (status != 0) {
+            note_late(launch, status, read_message());
+            late_status(stream, status);
+        }
         visit_tensors(launch, collect, &c);
     }
     text_raw(&c.left_out, "", 1);
