@@ -68,7 +68,8 @@ class Prototype(NamedTuple):
 
 
 @functools.cache
-def _functions() -> dict[str, Any]:
+def functions() -> dict[str, Any]:
+    """What the data say of each function of the runtime, by its C name."""
     entries: dict[str, Any] = json.loads((DATA / "runtime_functions.json").read_text(encoding="utf-8"))
     return entries
 
@@ -102,7 +103,7 @@ def runtime_function(name: str) -> Prototype:
     """The prototype of a runtime or nnopbase function; KeyError where the data does not list it."""
     if name in _UNDECLARED:
         return Prototype(None, _UNDECLARED[name], "libnnopbase.so", "8.1.RC1")
-    entry = _functions()[name]
+    entry = functions()[name]
     returns = None if entry["returns"] == "void" else ctype(entry["returns"])
     parameters = tuple(ctype(spelled) for _, spelled in entry["params"])
     return Prototype(returns, parameters, entry["library"], entry["since"])

@@ -9,9 +9,21 @@ from ascend_aclnn.backends.npu.versions import OPS_PACKAGES
 from ascend_aclnn.emulator import releases
 from ascend_aclnn.emulator.build import cache, headers
 from ascend_aclnn.emulator.build.digest import configuration
-from ascend_aclnn.emulator.build.libraries import Options
+from ascend_aclnn.emulator.build.libraries import PACKAGE, Options
 
 PYTHON_PACKAGES = "python/site-packages"  # below a build
+
+_ACL = """import sys
+
+try:
+    import ascend_aclnn.pyacl as pyacl
+except ImportError:
+    sys.path.append({package!r})
+    import ascend_aclnn.pyacl as pyacl
+sys.modules[__name__] = pyacl
+for _name in pyacl.__all__:
+    sys.modules[f"{{__name__}}.{{_name}}"] = getattr(pyacl, _name)
+"""
 
 
 def complete(directory: Path, options: Options) -> None:
@@ -33,5 +45,9 @@ def complete(directory: Path, options: Options) -> None:
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "sys_version.py").write_text(f'__sys_version__ = "{toolkit}"\n', encoding="utf-8")
+    # What programs know as pyACL: ascend_aclnn.pyacl, where this package is not among the program's.
+    acl = directory / PYTHON_PACKAGES / "acl"
+    acl.mkdir()
+    (acl / "__init__.py").write_text(_ACL.format(package=str(PACKAGE.parent)), encoding="utf-8")
     (directory / "lib64" / "emulator.conf").write_bytes(os.fsencode(configuration(options)))
     cache.make_home(directory)
