@@ -121,13 +121,13 @@ static int check_condition(const emu_condition *condition, const emu_stream *str
 static int make_branches(emu_condition *condition, uint32_t count, aclmdlRI *handles) {
     emu_model *parent = condition->model, **branches = calloc(count, sizeof *branches);
     int status = 0;
-    uint32_t made = 0;
+    uint32_t ready = 0;
     if (branches == NULL) abort();
-    for (; made < count && status == 0; made++) {
-        status = emu_model_new(parent->context, &branches[made]);
+    for (; ready < count && status == 0; ready++) {
+        status = emu_model_new(parent->context, &branches[ready]);
         if (status != 0) break;
-        emu_handle_hide(branches[made]->base.handle);
-        branches[made]->parent = parent;
+        emu_handle_hide(branches[ready]->base.handle);
+        branches[ready]->parent = parent;
     }
     for (uint32_t i = 0; i < count; i++) handles[i] = status == 0 ? branches[i]->base.handle : NULL;
     if (status == 0) {
@@ -137,7 +137,7 @@ static int make_branches(emu_condition *condition, uint32_t count, aclmdlRI *han
         emu_captures_unlock();
         return 0;
     }
-    for (uint32_t i = 0; i < made; i++) {
+    for (uint32_t i = 0; i < ready; i++) {
         emu_model_drop(branches[i]);
         emu_object_release(branches[i]);
     }
@@ -166,9 +166,9 @@ API aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream hand
     condition->type = params.type;
     status = make_branches(condition, params.size, params.modelRIArray);
     if (status != 0) return status;
-    condition_task *made = calloc(1, sizeof *made);
-    if (made == NULL) abort();
-    made->task = (emu_task){.run = run_condition, .slow = true, .finish = finish_condition, .describe = emu_describe_nothing, .routine = emu_routine()};
-    made->condition = condition;
-    return emu_stream_enqueue(stream, &made->task);
+    condition_task *item = calloc(1, sizeof *item);
+    if (item == NULL) abort();
+    item->task = (emu_task){.run = run_condition, .slow = true, .finish = finish_condition, .describe = emu_describe_nothing, .routine = emu_routine()};
+    item->condition = condition;
+    return emu_stream_enqueue(stream, &item->task);
 }

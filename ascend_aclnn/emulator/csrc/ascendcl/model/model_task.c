@@ -46,17 +46,17 @@ static aclmdlRITask task_of(emu_model *model, uint32_t node) {
     for (uint32_t i = 0; i < model->task_count; i++) {
         if (model->tasks[i]->node == node) return model->tasks[i]->base.handle;
     }
-    emu_model_task *made = calloc(1, sizeof *made), **more = realloc(model->tasks, (model->task_count + 1) * sizeof *more);
-    if (made == NULL || more == NULL) abort();
+    emu_model_task *item = calloc(1, sizeof *item), **more = realloc(model->tasks, (model->task_count + 1) * sizeof *more);
+    if (item == NULL || more == NULL) abort();
     model->tasks = more;
-    *made = (emu_model_task){.base.references = 1, .model = model, .node = node}; /* the model's */
-    if (emu_object_new(KIND_MODEL_TASK, made, free) == NULL) {
-        emu_object_release(made);
+    *item = (emu_model_task){.base.references = 1, .model = model, .node = node}; /* the model's */
+    if (emu_object_new(KIND_MODEL_TASK, item, free) == NULL) {
+        emu_object_release(item);
         return NULL;
     }
-    emu_handle_hide(made->base.handle); /* it goes with its model */
-    model->tasks[model->task_count++] = made;
-    return made->base.handle;
+    emu_handle_hide(item->base.handle); /* it goes with its model */
+    model->tasks[model->task_count++] = item;
+    return item->base.handle;
 }
 
 API aclError aclmdlRIGetTasksByStream(aclrtStream handle, aclmdlRITask *tasks, uint32_t *numTasks) {

@@ -3,11 +3,8 @@
 
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/settings.h"
-#include "ascendcl/memory/memory.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define PROGRAMS (1ull << 62) /* numbers from here on are those of programs; lower ones belong to plans */
 #define PATIENCE 100          /* milliseconds after which a waiting replay looks whether it is dropped */
@@ -134,21 +131,21 @@ typedef struct {
 } replay;
 
 static void finish_replay(emu_task *task) {
-    replay *made = (replay *)task;
-    if (made->last) made->model->under_way--;
-    emu_object_release(made->awaited);
-    emu_object_release(made->model);
+    replay *item = (replay *)task;
+    if (item->last) item->model->under_way--;
+    emu_object_release(item->awaited);
+    emu_object_release(item->model);
     emu_buffer_free(&task->request);
-    free(made);
+    free(item);
 }
 
 static replay *new_task(emu_model *model) {
-    replay *made = calloc(1, sizeof *made);
-    if (made == NULL) abort();
-    made->task = (emu_task){.finish = finish_replay, .routine = emu_routine()};
-    made->model = model;
+    replay *item = calloc(1, sizeof *item);
+    if (item == NULL) abort();
+    item->task = (emu_task){.finish = finish_replay, .routine = emu_routine()};
+    item->model = model;
     emu_object_hold(model);
-    return made;
+    return item;
 }
 
 static int answer_replay(emu_task *task, int status, emu_buffer *answer) {
@@ -161,33 +158,33 @@ static int answer_replay(emu_task *task, int status, emu_buffer *answer) {
 }
 
 static int run_node(emu_task *task, emu_stream *stream) {
-    const replay *made = (replay *)task;
-    const emu_node *node = &made->model->capture->nodes[made->node];
+    const replay *item = (replay *)task;
+    const emu_node *node = &item->model->capture->nodes[item->node];
     if (node->disabled) return 0;
     emu_set_routine(node->task->routine);
     return node->task->run(node->task, stream);
 }
 
 static replay *make_part(emu_model *model, const emu_part *part) {
-    replay *made = new_task(model);
+    replay *item = new_task(model);
     if (part->program != 0) {
-        made->task.answered = answer_replay;
-        emu_buffer_put(&made->task.request, &part->program, sizeof part->program);
+        item->task.answered = answer_replay;
+        emu_buffer_put(&item->task.request, &part->program, sizeof part->program);
     } else {
-        made->node = part->first;
-        made->task.run = run_node;
-        made->task.slow = model->capture->nodes[part->first].task->slow;
+        item->node = part->first;
+        item->task.run = run_node;
+        item->task.slow = model->capture->nodes[part->first].task->slow;
     }
-    return made;
+    return item;
 }
 
 static int queue_wait(emu_model *model, emu_stream *stream, emu_stream *awaited, uint64_t until, uint64_t *sequence) {
-    replay *made = new_task(model);
-    made->task.quiet = true;
-    made->task.awaited = made->awaited = awaited;
-    made->task.until = until;
+    replay *item = new_task(model);
+    item->task.quiet = true;
+    item->task.awaited = item->awaited = awaited;
+    item->task.until = until;
     emu_object_hold(awaited);
-    return emu_stream_queue(stream, &made->task, sequence);
+    return emu_stream_queue(stream, &item->task, sequence);
 }
 
 /* Returns an error of the model's streams, once. */
@@ -204,8 +201,8 @@ static int take_error(emu_model *model, uint32_t aborts) {
 /* Ends a replay in several streams: their errors become those of the stream that executed the model. */
 static int run_end(emu_task *task, emu_stream *stream) {
     (void)stream;
-    const replay *made = (replay *)task;
-    return take_error(made->model, made->aborts);
+    const replay *item = (replay *)task;
+    return take_error(item->model, item->aborts);
 }
 
 static void reset_conditions(const emu_model *model) {
@@ -244,10 +241,10 @@ static int queue_apart(emu_model *model, emu_stream *stream) {
     if (recorded == NULL || streams == NULL) abort();
     int status = 0;
     if (stream != NULL && emu_config()->streams == STREAMS_DEFERRED) {
-        replay *made = new_task(model);
-        made->task.run = run_release;
-        made->task.slow = true; /* it waits for this thread */
-        status = emu_stream_queue(stream, &made->task, &start);
+        replay *item = new_task(model);
+        item->task.run = run_release;
+        item->task.slow = true; /* it waits for this thread */
+        status = emu_stream_queue(stream, &item->task, &start);
     } else if (stream != NULL) {
         start = emu_stream_last(stream);
     }
@@ -275,9 +272,9 @@ static int queue_replay(emu_model *model, emu_stream *stream) {
     uint64_t sequence = 0;
     uint32_t aborts = model->aborts;
     if (model->condition_count > 0) {
-        replay *made = new_task(model);
-        made->task.run = run_begin;
-        status = emu_stream_queue(stream, &made->task, &sequence);
+        replay *item = new_task(model);
+        item->task.run = run_begin;
+        status = emu_stream_queue(stream, &item->task, &sequence);
     }
     if (model->apart) {
         pthread_mutex_lock(&model->queueing);
@@ -288,18 +285,18 @@ static int queue_replay(emu_model *model, emu_stream *stream) {
             failed = queue_wait(model, stream, model->streams[i], model->last[i], &sequence);
             if (status == 0) status = failed;
         }
-        replay *made = new_task(model);
-        made->task.run = run_end;
-        made->aborts = aborts;
-        made->last = true;
-        failed = emu_stream_queue(stream, &made->task, &sequence);
+        replay *item = new_task(model);
+        item->task.run = run_end;
+        item->aborts = aborts;
+        item->last = true;
+        failed = emu_stream_queue(stream, &item->task, &sequence);
         pthread_mutex_unlock(&model->queueing);
         if (status == 0) status = failed;
     } else {
         for (uint32_t p = 0; p < model->part_count; p++) {
-            replay *made = make_part(model, &model->parts[p]);
-            made->last = p + 1 == model->part_count;
-            failed = emu_stream_queue(stream, &made->task, &sequence);
+            replay *item = make_part(model, &model->parts[p]);
+            item->last = p + 1 == model->part_count;
+            failed = emu_stream_queue(stream, &item->task, &sequence);
             if (status == 0) status = failed;
         }
     }

@@ -88,28 +88,28 @@ static void finish_notify(emu_task *task) {
     free(task);
 }
 
-static int check_alive(const notify_task *made) {
-    void *handle = made->notify->base.handle;
-    if (made->serial != 0 && emu_handle_serial(handle) == made->serial) return 0;
+static int check_alive(const notify_task *item) {
+    void *handle = item->notify->base.handle;
+    if (item->serial != 0 && emu_handle_serial(handle) == item->serial) return 0;
     return emu_fail(ACL_ERROR_RT_INVALID_HANDLE, "EMULATOR_USE_AFTER_DESTROY", "the notify %p of queued work has been destroyed", handle);
 }
 
 static int run_record(emu_task *task, emu_stream *stream) {
     (void)stream;
-    notify_task *made = (notify_task *)task;
-    int status = check_alive(made);
-    if (status == 0) made->notify->set = true;
+    notify_task *item = (notify_task *)task;
+    int status = check_alive(item);
+    if (status == 0) item->notify->set = true;
     return status;
 }
 
 static int run_wait(emu_task *task, emu_stream *stream) {
-    notify_task *made = (notify_task *)task;
-    uint64_t end = emu_now() + made->timeout * 1000000000ull;
-    while (!atomic_exchange(&made->notify->set, false)) {
-        int status = check_alive(made);
+    notify_task *item = (notify_task *)task;
+    uint64_t end = emu_now() + item->timeout * 1000000000ull;
+    while (!atomic_exchange(&item->notify->set, false)) {
+        int status = check_alive(item);
         if (status != 0 || emu_stream_drops(stream)) return status;
-        if (made->timeout > 0 && emu_now() >= end)
-            return emu_fail(ACL_ERROR_RT_TASK_TIMEOUT, NULL, "notify %u has not been recorded for %u s", made->notify->id, made->timeout);
+        if (item->timeout > 0 && emu_now() >= end)
+            return emu_fail(ACL_ERROR_RT_TASK_TIMEOUT, NULL, "notify %u has not been recorded for %u s", item->notify->id, item->timeout);
         usleep(LOOK_AGAIN);
     }
     return 0;
@@ -124,14 +124,14 @@ static int queue_notify(aclrtNotify handle, aclrtStream stream_handle, uint32_t 
     if (notify->device != stream->device)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_WRONG_CONTEXT", "the notify is of device %d, the stream of device %d", notify->device->id,
                         stream->device->id);
-    notify_task *made = calloc(1, sizeof *made);
-    if (made == NULL) abort();
-    made->task = (emu_task){.run = run, .slow = run == run_wait, .finish = finish_notify, .describe = emu_describe_nothing, .routine = emu_routine()};
-    made->notify = notify;
+    notify_task *item = calloc(1, sizeof *item);
+    if (item == NULL) abort();
+    item->task = (emu_task){.run = run, .slow = run == run_wait, .finish = finish_notify, .describe = emu_describe_nothing, .routine = emu_routine()};
+    item->notify = notify;
     emu_object_hold(notify);
-    made->serial = emu_handle_serial(handle);
-    made->timeout = timeout;
-    return emu_stream_enqueue(stream, &made->task);
+    item->serial = emu_handle_serial(handle);
+    item->timeout = timeout;
+    return emu_stream_enqueue(stream, &item->task);
 }
 
 API aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream) {
