@@ -23,6 +23,7 @@ from ascend_aclnn.layer import run as layer_run
 
 _INTERVAL = 0.05  # seconds between looks at a recording that grows
 _GRACE = 5.0  # seconds that a program has to end by itself when it is stopped
+_PRINTED = 10  # findings of one operator that are printed
 _REASONS = 10  # why launches were not compared: how many reasons a summary lists
 
 
@@ -158,6 +159,7 @@ class _Watch:
         self._record = record
         self.checkers: dict[Path, Any] = {}
         self.busy = False  # the last advance had something to do
+        self._printed = Counter[str]()  # findings, by operator
 
     def advance(self, ended: bool) -> bool:
         """Checks what is new, and prints what is found; whether a launch is wrong."""
@@ -183,10 +185,18 @@ class _Watch:
                 soc = None
             with use_backend("numpy", soc=soc):
                 for finding in checker.advance(ended):
-                    where = f"{path.name}: " if len(self.checkers) > 1 else ""
-                    print(f"ascend-aclnn check: {where}{finding}", file=sys.stderr, flush=True)
+                    self._print(finding, f"{path.name}: " if len(self.checkers) > 1 else "")
         self.busy = before != sum(checker.checked for checker in self.checkers.values())
         return bool(self.wrong)
+
+    def _print(self, finding: Any, where: str) -> None:
+        """Prints a finding; of an operator that is wrong again and again the first ones."""
+        name = finding.launch.operator.name
+        self._printed[name] += 1
+        if self._printed[name] <= _PRINTED:
+            print(f"ascend-aclnn check: {where}{finding}", file=sys.stderr, flush=True)
+        elif self._printed[name] == _PRINTED + 1:
+            print(f"ascend-aclnn check: more launches of {name} are counted only", file=sys.stderr, flush=True)
 
     @property
     def wrong(self) -> list[Any]:
@@ -202,7 +212,7 @@ class _Watch:
             lines.append(f"first wrong launch: {first.title}: {first.text}")
         lines.append(f"checked {checked} launches: {len(self.wrong)} wrong; {sum(left_out.values())} not compared")
         lines += [f"  {count:>6} not compared: {reason}" for reason, count in left_out.most_common(_REASONS)]
-        notes = [note for checker in self.checkers.values() for note in checker.notes()]
+        notes = [note for checker in self.checkers.values() for note in checker.recording.notes()]
         return [*lines, *(f"  note: {note.splitlines()[0]}" for note in notes[:_REASONS])]
 
     def to_json(self) -> dict[str, Any]:

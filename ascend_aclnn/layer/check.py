@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.core.errors import status_name
-from ascend_aclnn.recording import Launch, Note, Recording, RecordingError, TensorValue
+from ascend_aclnn.recording import Launch, Recording, RecordingError, TensorValue
 from ascend_aclnn.replay import Outcome, replay
 
 
@@ -123,10 +123,6 @@ class Checker:
             for finding in self._check(launch):
                 self.findings.append(finding)
                 yield finding
-
-    def notes(self) -> list[str]:
-        """What the recorder remarked: errors that came before a launch with data, from one without."""
-        return [event.text for event in self.recording.events() if isinstance(event, Note)]
 
     def _check(self, launch: Launch) -> Iterator[Finding]:
         sources = [source for tensor in _tensors(launch, "in", "inout") for source in self._sources(tensor)]

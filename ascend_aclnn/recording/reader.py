@@ -100,6 +100,12 @@ class Recording:
             yield self._event(position)
             position += 1
 
+    def notes(self) -> list[str]:
+        """The recorder's remarks."""
+        kind = _EVENTS.index(chunks.NOTE)
+        found = (self._event(position) for position, one in enumerate(self._kinds) if one == kind)
+        return [note.text for note in found if isinstance(note, Note)]
+
     def data(self, key: str) -> bytes:
         """Recorded bytes; RecordingError where they are absent, damaged or larger than the limit."""
         chunk = self._data.get(key)

@@ -167,6 +167,21 @@ except aclnn.AclError as error:
     assert "first wrong launch: #0 aclnnExp: its stream ended with status 507015" in done.stdout
 
 
+def test_an_operator_that_is_wrong_again_and_again_is_printed_ten_times(emulator_home: Path) -> None:
+    program = """
+import numpy as np
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+x = aclnn.asarray(np.ones(4, np.float32))
+for _ in range(30):
+    ops.exp(x)
+"""
+    done = check(emulator_home, [sys.executable, "-c", program], "aclnnExp:wrong-element", 1)
+    assert done.stderr.count("aclnnExp: wrong result") == 10
+    assert done.stderr.count("more launches of aclnnExp are counted only") == 1
+    assert "checked 30 launches: 30 wrong" in done.stdout
+
+
 def test_an_error_of_a_launch_that_is_not_checked_is_noted(emulator_home: Path) -> None:
     program = """
 import numpy as np

@@ -49,7 +49,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         np.testing.assert_array_equal(recording.array(launch.named["self"].content), x)
         np.testing.assert_array_equal(recording.array(launch.named["out"].content, "after"), x + x)
         assert isinstance(call, Call) and call.arguments["devPtr"] == 1 << 40
-        assert note == Note("one of two")
+        assert note == Note("one of two") and recording.notes() == ["one of two"]
         assert recording.cut == ""
 
 
