@@ -42,6 +42,8 @@ SEARCHES = {
     },
     "zh": {"归一化": None, "rms_norm": "rms_norm"},
 }
+# Of the whole site only, for their pages are of other families.
+MORE_SEARCHES = {"softmax": "softmax", "exp": "exp", "add": "add", "matmul": "matmul", "topk": "topk"}
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars")  # fmt: skip
 PATIENCE = 240.0  # seconds for all pages
@@ -211,7 +213,9 @@ def main() -> int:
     if options.pages is None:
         pages = [page for page in PAGES if (options.site / page / "index.html").exists()]
         shown = [page for page in SHOWN if page in pages]
-        problems = look(options.site, pages, SEARCHES, options.screenshots, shown)
+        whole = (options.site / "operators" / "aclnnExp").exists()
+        searches = {**SEARCHES, "": {**SEARCHES[""], **(MORE_SEARCHES if whole else {})}}
+        problems = look(options.site, pages, searches, options.screenshots, shown)
         print(f"{len(pages)} pages at {' and '.join(map(str, WIDTHS))} px; screenshots in {options.screenshots}")
     else:
         problems = look(options.site, [page.strip("/") for page in options.pages], {}, options.screenshots, [])

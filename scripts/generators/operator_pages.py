@@ -153,9 +153,10 @@ def comparison_rows(operator: Operator) -> list[tuple[str, str]]:
 
 @functools.cache
 def _longer_names() -> dict[str, int]:
-    """How many names continue a Python name, each the next: rms_norm, rms_norm_grad, rms_norm_grad_quant give 2, 1, 0."""
+    """How many names continue a name, each the next: rms_norm, rms_norm_grad, rms_norm_grad_quant give 2, 1, 0."""
     depths: dict[str, int] = {}
-    names = sorted(catalog.python_names(), reverse=True)  # what continues a name comes before it
+    words = {word.lower() for operator in map(catalog.get, catalog.names()) for word in search_names(operator)}
+    names = sorted(words, reverse=True)  # what continues a name comes before it
     for i, name in enumerate(names):
         longer = 0
         for other in reversed(names[:i]):
@@ -168,13 +169,13 @@ def _longer_names() -> dict[str, int]:
 
 def boost(operator: Operator) -> float:
     """Of a page in the search, which takes a word for the beginning of a name: the operator of exactly that name comes first."""
-    weight = 4.0 ** min(_longer_names()[operator.python_name], 4)
+    weight = 4.0 ** min(max(_longer_names()[word.lower()] for word in search_names(operator)), 4)
     return weight if operator.experimental else 2 * weight
 
 
-def c_names(operator: Operator) -> list[str]:
-    """The C name, and the same without its prefix."""
-    return [operator.name, re.sub("^acl(nn)?", "", operator.name)]
+def search_names(operator: Operator) -> list[str]:
+    """The names by which an operator is looked for: in Python, in C, and that without its prefix."""
+    return [operator.python_name, operator.name, re.sub("^acl(nn)?", "", operator.name)]
 
 
 def page(operator: Operator) -> str:
@@ -183,7 +184,7 @@ def page(operator: Operator) -> str:
     lines = [
         "---",
         f"search: {{boost: {boost(operator)}}}",
-        f"tags: [{', '.join(c_names(operator))}]",  # which the search finds before titles
+        f"tags: [{', '.join(search_names(operator))}]",  # which the search finds before titles
         "---",
         f"# {operator.python_name}",
         "",

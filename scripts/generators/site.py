@@ -114,6 +114,12 @@ def rewritten(text: str, source: str) -> str:
         target = posixpath.normpath(posixpath.join(folder, match[1]))
         return f"]({posixpath.relpath(place(target), on_the_site or '.')}{match[2]})"
 
+    def source_file(match: re.Match[str]) -> str:
+        """A file of the repository that is no page stays a name: the site does not have it."""
+        path = ROOT / folder / match[2]
+        return match[1] if path.is_file() and path.suffix not in (".md", ".svg") else match[0]
+
+    text = re.sub(r"\[([^\]\n]+)\]\(([^)#:\s]+)\)", source_file, text)
     # From one language to the other: MkDocs knows the pages of its own language only.
     here = posixpath.splitext(place(source))[0].removesuffix("index").rstrip("/")
     up = "../" * (here.count("/") + bool(here))
@@ -186,7 +192,7 @@ def search_entries() -> list[dict[str, Any]]:
             "location": f"../operators/{operator.name}/",
             "title": operator.python_name,
             "text": f"{operator.chinese_summary} {operator.name}",
-            "tags": operator_pages.c_names(operator),
+            "tags": operator_pages.search_names(operator),
             "boost": operator_pages.boost(operator),
         }
         for operator in map(catalog.get, catalog.names())
