@@ -215,7 +215,10 @@ class Statement:
             limits = self.group("of")
             return row([element("munder", operator("∑"), row(limits)), self.product()])
         if self.is_word(self.peek()):
-            return element("mtext", html.escape(self.words(), quote=False))
+            words = self.words()
+            if " " in words or not words.isalpha():
+                return element("mtext", html.escape(words, quote=False))
+            return self.applied(name_of(words), words)  # a factor of one word is a name, though no parameter's
         token = self.take()
         if token.kind == "number":
             return element("mn", token.text)
