@@ -30,7 +30,7 @@ PAGES = (*SHOWN, "start", "operators", "operators/aclnnAddRmsNormQuant", "operat
          "performance", "results/references", "results/collectives", "cann-and-numpy", "errors", "emulator", "changelog",
          "CHANGELOG", "first-steps", "zh/start", "zh/hardware", "zh/testing", "zh/emulator", "zh/operators")  # fmt: skip
 # Search terms: what the first result has to be, by language.
-SEARCHES = {
+SEARCHES: dict[str, dict[str, Optional[str]]] = {
     "": {
         "rms_norm": "rms_norm",
         "layer_norm": "layer_norm",
@@ -43,7 +43,13 @@ SEARCHES = {
     "zh": {"归一化": None, "rms_norm": "rms_norm"},
 }
 # Of the whole site only, for their pages are of other families.
-MORE_SEARCHES = {"softmax": "softmax", "exp": "exp", "add": "add", "matmul": "matmul", "topk": "topk"}
+MORE_SEARCHES: dict[str, Optional[str]] = {
+    "softmax": "softmax",
+    "exp": "exp",
+    "add": "add",
+    "matmul": "matmul",
+    "topk": "topk",
+}
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars")  # fmt: skip
 PATIENCE = 240.0  # seconds for all pages

@@ -40,7 +40,8 @@ $ ascend-aclnn explain --chinese EE2002
 $ ascend-aclnn explain --chinese < ~/ascend/log/debug/plog/plog-12345_20260101000000000.log
 ```
 
-六位数字是 CANN 接口的返回码：首位 1 表示调用有误，2 表示资源不足，3 和 5 表示内部故障。带字母的错误码出现在 CANN 的报错文本中。小数字是 HCCL 的返回值。以 `EMULATOR_` 开头的是[仿真设备](emulator/README.md)的错误。`0` 表示成功。没有中文说明的条目为英文。
+六位数字是 CANN 接口的返回码：首位 1 表示调用有误，2 表示资源不足，3 和 5 表示内部故障。带字母的错误码出现在 CANN 的报错文本中。\
+小数字是 HCCL 的返回值。以 `EMULATOR_` 开头的是[仿真设备](emulator/README.md)的错误。`0` 表示成功。没有中文说明的条目为英文。
 """
 
 
@@ -76,8 +77,9 @@ def rows(group: CodeGroup, entries: list[ErrorCode], chinese: bool) -> Iterator[
     if described and plain:
         yield ""
     if plain:
-        label, between, end = ("其他：", "、", "。") if chinese else ("Others: ", ", ", ".")
-        yield f"{label}{between.join(f'`{entry.code}` {cell(entry.name)}' for entry in plain)}{end}"
+        label, end = ("其他：", "。") if chinese else ("Others: ", ".")
+        codes = ", ".join(f"`{entry.code}` {cell(entry.name)}" for entry in plain)
+        yield f"{label}{codes}{end}"
 
 
 def page(chinese: bool = False) -> str:

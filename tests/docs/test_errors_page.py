@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def codes_of(text: str) -> list[str]:
-    return re.findall(r"(?:^\| |, |: )`([A-Z0-9_]+)`", text.partition("## ")[2], re.M)
+    return re.findall(r"(?:^\| |, |: |：)`([A-Z0-9_]+)`", text.partition("## ")[2], re.M)
 
 
 def test_every_code_is_on_the_page_once() -> None:
