@@ -120,10 +120,10 @@ def _default_backend() -> Backend:
 
 def _shapes_backend(backend: Backend) -> Backend:
     """On a card the rules refuse nothing: CANN will."""
-    found: Backend = importlib.import_module("ascend_aclnn.backends.shapes").find_backend(
+    shapes_backend: Backend = importlib.import_module("ascend_aclnn.backends.shapes").find_backend(
         backend.soc, backend.name != "npu" or backend.emulated
     )
-    return found
+    return shapes_backend
 
 
 current.set_default_finder(_default_backend)

@@ -34,8 +34,8 @@ _MOST_DEVICES, _MOST_MEMORY = 16, 64 << 40  # as csrc/ascendcl/core has them
 _PROBE = """
 import numpy as np
 from ascend_aclnn import backend, ops
-found = ops.mm(np.ones((2, 3), np.float32), np.ones((3, 2), np.float32))
-assert backend().emulated and (found == 3).all(), (backend().name, found)
+product = ops.mm(np.ones((2, 3), np.float32), np.ones((3, 2), np.float32))
+assert backend().emulated and (product == 3).all(), (backend().name, product)
 """
 
 

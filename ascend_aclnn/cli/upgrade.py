@@ -156,8 +156,8 @@ def uses_in(path: Path) -> Iterator[Use]:
             yield from (Use(launch.operator.name, str(path), launch.index) for launch in recording.launches)
         return
     source = path.read_text(encoding="utf-8", errors="replace")
-    found = _python_names(source, path) if path.suffix == ".py" else _words(source)
-    yield from (Use(name, str(path), line) for name, line in sorted(set(found), key=lambda row: (row[1], row[0])))
+    used = _python_names(source, path) if path.suffix == ".py" else _words(source)
+    yield from (Use(name, str(path), line) for name, line in sorted(set(used), key=lambda row: (row[1], row[0])))
 
 
 def _words(source: str) -> Iterator[tuple[str, int]]:

@@ -46,8 +46,8 @@ def read(path: Union[str, os.PathLike[str]]) -> Library:
 
 def strings(path: Union[str, os.PathLike[str]], pattern: str) -> list[str]:
     """The names in a file that match a pattern and stand between zeros: what a library looks up while it runs."""
-    found = re.findall(rb"(?<=\0)(" + pattern.encode() + rb")(?=\0)", Path(path).read_bytes())
-    return sorted({name.decode("ascii", "replace") for name in found})
+    matches = re.findall(rb"(?<=\0)(" + pattern.encode() + rb")(?=\0)", Path(path).read_bytes())
+    return sorted({name.decode("ascii", "replace") for name in matches})
 
 
 def _read(path: Path, data: mmap.mmap) -> Library:

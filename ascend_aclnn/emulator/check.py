@@ -87,14 +87,14 @@ class _Scope:
                     continue
                 if path.resolve() not in seen:
                     seen.add(path.resolve())
-                    found = self.read(path)
-                    exports |= found.exports
-                    queue.append(found)
+                    needed = self.read(path)
+                    exports |= needed.exports
+                    queue.append(needed)
         return exports, missing
 
     def _find(self, name: str, *libraries: elf.Library) -> Optional[Path]:
-        own = [place for library in libraries for place in (*map(Path, library.search_path), library.path.parent)]
-        for place in (*own, *self._places):
+        beside = [place for library in libraries for place in (*map(Path, library.search_path), library.path.parent)]
+        for place in (*beside, *self._places):
             path = place / name
             if path.is_file() and _is_library(path):
                 return path

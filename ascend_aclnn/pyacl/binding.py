@@ -25,18 +25,18 @@ class Functions:
 
     def get(self, name: str) -> Callable[..., Any]:
         """The function; AttributeError for a name that no C function has, or that this CANN lacks."""
-        made = self._made.get(name)
-        if made is None:
+        function = self._made.get(name)
+        if function is None:
             c_name = self._c_names().get(name)
             if c_name is None:
                 raise AttributeError(f"module {self._module!r} has no function {name!r}")
-            made = self._made[name] = _bind(f"{self._module}.{name}", c_name)
-        return made
+            function = self._made[name] = _bind(f"{self._module}.{name}", c_name)
+        return function
 
     @functools.cache  # noqa: B019 - one for each module, which live as long as the process
     def _c_names(self) -> dict[str, str]:
-        own = (name for name in prototypes.functions() if re.match(f"{self._prefix}[A-Z]", name))
-        return {**{_snake_case(name[len(self._prefix) :]): name for name in own}, **self._others}
+        matching = (name for name in prototypes.functions() if re.match(f"{self._prefix}[A-Z]", name))
+        return {**{_snake_case(name[len(self._prefix) :]): name for name in matching}, **self._others}
 
 
 @functools.cache
@@ -45,10 +45,10 @@ def _library() -> ctypes.CDLL:
     loaded = library.already_loaded("libascendcl.so")
     if loaded is not None:
         return loaded
-    found = library.search(os.environ).runtime
-    if found is None:
+    path = library.search(os.environ).runtime
+    if path is None:
         raise LibraryNotFound("pyacl: no libascendcl found; ascend-aclnn doctor says where it was looked for")
-    return library.open_library(found)
+    return library.open_library(path)
 
 
 def _bind(python_name: str, c_name: str) -> Callable[..., Any]:
@@ -73,15 +73,15 @@ def _bind(python_name: str, c_name: str) -> Callable[..., Any]:
             )
         remaining = iter(args)
         values: list[Any] = []
-        given: list[Any] = []
+        outputs: list[Any] = []
         for _, spelled, gives in parameters:
             if gives is None:
                 values.append(_argument(spelled, next(remaining)))
             else:
-                given.append(gives())
-                values.append(ctypes.addressof(given[-1]))
+                outputs.append(gives())
+                values.append(ctypes.addressof(outputs[-1]))
         result = function(*values)
-        results = [_value(item.value) for item in given]
+        results = [_value(item.value) for item in outputs]
         if returns != "void":
             results.append(result.decode(errors="replace") if isinstance(result, bytes) else _value(result))
         return results[0] if len(results) == 1 else tuple(results) if results else None

@@ -50,9 +50,9 @@ def differences(first: Recording, second: Recording) -> Iterator[Difference]:
             missing = "second" if other is None else "first"
             yield Difference("launch", one, other, f"the {missing} recording has no such launch here")
             continue
-        found = _difference(first, one, second, other)
-        if found is not None:
-            yield Difference(found[0], one, other, found[1])
+        difference = _difference(first, one, second, other)
+        if difference is not None:
+            yield Difference(difference[0], one, other, difference[1])
 
 
 def _pairs(first: Recording, second: Recording) -> Iterator[tuple[Optional[Launch], Optional[Launch]]]:
