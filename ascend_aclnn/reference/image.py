@@ -7,6 +7,7 @@ Positions are computed in float32, as the kernels do (float64 for DOUBLE); the o
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -540,3 +541,71 @@ def nms_with_mask(boxes: Array, scores: Array, overlap: float, least: float) -> 
                 close = common / (area + area[number] - common) >= np.float32(overlap)
             kept[number + 1 :] &= ~close[number + 1 :]
     return kept.reshape(scores.shape).astype(np.uint8)
+
+
+# ------------------------------------------------------------------------------------------------- experimental
+
+_LUMA, _BLUE_LESS, _RED_LESS = (0.299, 0.587, 0.114), (-0.16874, -0.33126, 0.5), (0.5, -0.41869, -0.08131)
+
+
+@reference("aclnnRgb2yuv422")
+def rgb_to_yuv422(x: Array, layout: Optional[str]) -> Any:
+    """Y of each pixel beside U (even columns) or V (odd ones) of the left pixel of its pair; bytes have 128 added to U and V."""
+    axis = -3 if layout == "NCHW" else -1
+    red, green, blue = np.moveaxis(x, axis, 0).astype(np.float32)
+    y, u, v = (
+        np.float32(a) * red + np.float32(b) * green + np.float32(c) * blue for a, b, c in (_LUMA, _BLUE_LESS, _RED_LESS)
+    )
+    colour = u + (128 if x.dtype == np.uint8 else 0)
+    colour[..., 1::2] = (v + (128 if x.dtype == np.uint8 else 0))[..., : 2 * (v.shape[-1] // 2) : 2]
+    return np.stack([y, colour], axis)
+
+
+@reference("aclnnYuv444ToYuv422")
+def yuv444_to_yuv422(x: Array) -> Any:
+    """Pixels (Y, U, Y', V): Y and the mean of the pair's U in even columns, Y' of the even one and the mean of V in odd ones."""
+    paired = x.shape[1] // 2 * 2
+    even, odd = x[:, 0:paired:2], x[:, 1:paired:2]
+    y = np.empty((*x.shape[:2], 2), np.float32)
+    y[:, 0:paired:2, 0], y[:, 0:paired:2, 1] = even[..., 0], (even[..., 1] + odd[..., 1]) / 2
+    y[:, 1:paired:2, 0], y[:, 1:paired:2, 1] = even[..., 2], (even[..., 3] + odd[..., 3]) / 2
+    y[:, paired:] = x[:, paired:, :2]
+    return np.clip(np.copysign(np.floor(np.abs(y) + 0.5), y), 0, 255)
+
+
+# Of sizes up to 9 without a sigma, as OpenCV has them; in parts of 256.
+_BINOMIAL = {
+    1: (256,),
+    3: (64, 128, 64),
+    5: (16, 64, 96, 64, 16),
+    7: (8, 28, 56, 72, 56, 28, 8),
+    9: (4, 13, 30, 51, 60, 51, 30, 13, 4),
+}
+_BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 4: "reflect"}
+
+
+def _gaussian(size: int, sigma: float) -> Array:
+    """The weights of a window of a size (0: four sigma to each side)."""
+    size = size or math.floor(sigma * 8 + 1.5) | 1
+    if sigma <= 0 and size in _BINOMIAL:
+        return np.array(_BINOMIAL[size], np.float32) / 256
+    deviation = sigma if sigma > 0 else size * 0.15 + 0.35
+    weights = np.exp(-0.5 * ((np.arange(size) - (size - 1) / 2) / deviation) ** 2)
+    return np.asarray(weights / weights.sum(), np.float32)
+
+
+@reference("aclnnGaussianBlur")
+def gaussian_blur(x: Array, sizes: Sequence[int], sigma_x: float, sigma_y: float, border: int) -> Any:
+    """Weighted sums along rows, then along columns; the image continues as ``borderType`` says."""
+    blurred: Array = x
+    for axis, size, sigma in ((1, sizes[0], sigma_x), (0, sizes[1], sigma_y if sigma_y > 0 else sigma_x)):
+        weights = _gaussian(1 if x.shape[axis] == 1 and border != 0 else size, sigma)
+        around = [(0, 0)] * x.ndim
+        around[axis] = (len(weights) // 2, len(weights) // 2)
+        mode: Any = _BORDERS[border]
+        padded = np.moveaxis(np.pad(blurred, around, mode), axis, 0)
+        total = np.zeros((x.shape[axis], *padded.shape[1:]), np.float32)
+        for i, weight in enumerate(weights):
+            total += weight * padded[i : i + len(total)]
+        blurred = np.moveaxis(total, 0, axis)
+    return blurred

@@ -359,3 +359,40 @@ for _axes in (2, 3):
         (f"aclnnAdaptiveAvgPool{_axes}dBackward", _adaptive_avg_pool_backward),
     ):
         reference(_name, raw=True)(functools.partial(_function, _axes))
+
+
+# ------------------------------------------------------------------------------------------------- experimental
+
+
+@reference("aclnnMaxPoolingGrad")
+def max_pooling_grad(grad: Array, x: Array, y: Array) -> Any:
+    """Of windows side by side, whose maxima lie spread out to the shape of x: to each element that is its maximum."""
+    return np.where(x == y, grad, 0)
+
+
+@reference("aclnnAveragePoolingGrad")
+def average_pooling_grad(
+    shape: Ints,
+    grad: Array,
+    kernel_h: int,
+    kernel_w: int,
+    stride_h: int,
+    stride_w: int,
+    top: int,
+    bottom: int,
+    left: int,
+    right: int,
+    ceil_mode: bool,
+    padded: bool,
+    override: int,
+) -> Any:
+    """Each gradient over its divisor, to what its window covers; with padding counted the divisor is the whole window."""
+    result = np.zeros(tuple(shape), np.float32)
+    for i, j in itertools.product(*map(range, grad.shape[2:])):
+        rows = slice(max(i * stride_h - top, 0), min(i * stride_h - top + kernel_h, shape[2]))
+        columns = slice(max(j * stride_w - left, 0), min(j * stride_w - left + kernel_w, shape[3]))
+        seen = (rows.stop - rows.start) * (columns.stop - columns.start)
+        divisor = override or (kernel_h * kernel_w if padded else seen)
+        if divisor > 0 and rows.stop > rows.start and columns.stop > columns.start:
+            result[:, :, rows, columns] += (grad[:, :, i, j] / np.float32(divisor))[:, :, None, None]
+    return result

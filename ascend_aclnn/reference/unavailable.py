@@ -31,8 +31,6 @@ REASONS = {  # by C name
     "aclnnEngramFetch": _CHANNELS,
     "aclnnEngramFetchGrad": _CHANNELS,
     "aclnnEngramFetchWait": _CHANNELS,
-    "aclnnHansDecode": "the stream of HansEncode is described nowhere",
-    "aclnnHansEncode": "the stream that it writes is described nowhere",
     "aclnnMatmulCompress": _PACKING,
     "aclnnMatmulCompressDequant": _PACKING,
     "aclnnMatmulAbftVerify": (

@@ -490,3 +490,40 @@ rule(
     require("x1.size == 4 * x2.size"),
     output_shape(out="x2"),
 )
+
+# ------------------------------------------------------------------------------------------------- experimental
+
+rule(
+    "aclnnRgb2yuv422",
+    only_products("950"),
+    same_dtype("x", "out", among="UINT8 FLOAT16 FLOAT"),
+    one_of("dataFormatOptional", "NHWC", "NCHW"),
+    require("len(x) >= 3"),
+    define(axis="len(x) - (3 if dataFormatOptional == 'NCHW' else 1)"),
+    require("x[axis] == 3"),
+    output_shape(out="(*x[:axis], 2, *x[axis + 1:])"),
+)
+rule(
+    "aclnnYuv444ToYuv422",
+    only_products("950"),
+    dtypes("FLOAT16", "x"),
+    dtypes("UINT8", "out"),
+    rank(3, "x"),
+    require("x[2] == 4"),
+    output_shape(out="(*x[:2], 2)"),
+    output_dtype(out="UINT8"),
+)
+rule(
+    "aclnnGaussianBlur",
+    only_products("950"),
+    dtypes("FLOAT", "src", "dst"),
+    formats("ND", "src", "dst"),
+    rank(2, 3, "src"),
+    not_empty("src"),
+    require("len(ksize) == 2"),
+    require("all(size >= 0 and (size == 0 or size % 2 == 1) and size <= 31 for size in ksize)", argument="ksize"),
+    not_negative("sigmaX"),
+    require("sigmaX > 0 or 0 not in ksize", argument="sigmaX"),
+    one_of("borderType", 0, 1, 2, 4),
+    output_shape(dst="src"),
+)

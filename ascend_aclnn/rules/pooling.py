@@ -441,3 +441,24 @@ rule(
     require("all(n >= 0 for n in over)", argument="kernelSize"),
     output_shape(yOut="(*x[:2], *windows)", argmaxOut="(*x[:2], *windows)"),
 )
+
+# ------------------------------------------------------------------------------------------------- experimental
+
+rule(
+    "aclnnMaxPoolingGrad",
+    only_products("A2"),
+    same_dtype("dy", "x", "y", "dx", among="FLOAT FLOAT16"),
+    same_shape("x", "dy", "y"),
+    output_shape(dx="x"),
+)
+rule(
+    "aclnnAveragePoolingGrad",
+    only_products("A2"),
+    same_dtype("gradOutput", "out", among="FLOAT FLOAT16"),
+    rank(4, "gradOutput"),
+    require("len(origInputShape) == 4"),
+    positive("kernelH", "kernelW", "strideH", "strideW"),
+    not_negative("padTop", "padBottom", "padLeft", "padRight"),
+    require("gradOutput[:2] == tuple(origInputShape[:2])"),
+    output_shape(out="origInputShape"),
+)
