@@ -258,7 +258,7 @@ def test_private_functions_that_torch_npu_links_against(cann: Cann) -> None:
     first = runtime.MsprofSysCycleTime()
     assert runtime.MsprofSysCycleTime() >= first
     assert runtime.MsprofGetHashId(b"a", ctypes.c_size_t(1)) != runtime.MsprofGetHashId(b"b", ctypes.c_size_t(1))
-    for name in ("rtKernelLaunch", "rtDevBinaryRegister", "rtFunctionRegister", "rtGetC2cCtrlAddr", "MsprofReportApi"):
+    for name in ("rtGetC2cCtrlAddr", "MsprofReportApi"):  # kernels as binaries: test_check.py
         assert getattr(runtime, name)(None, None, None, None, None, None) != 0
         assert f"{name}: the emulator lacks this function" in cann.message()
 
