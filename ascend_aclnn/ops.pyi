@@ -31569,7 +31569,15 @@ def weight_quant_preprocess(weight: _A, weight_scale: _A, weight_offset: Optiona
 
     weight: right factor of the product
     weight_scale: scale of each column of the weight
+    weight_offset: offset of each column of the weight
     bias: added to the product
+    x_dtype: data type of the other factor
+    x_scale_dtype: data type of the other factor's scale
+    k_group_size: elements of the inner axis that share a scale
+    out_weight: the weight in FRACTAL_NZ
+    out_weight_scale: the scale that goes with it
+    out_weight_offset: the offset that goes with it
+    out_bias: the bias that goes with it
     """
 @overload
 def weight_quant_preprocess(weight: _A, weight_scale: _A, weight_offset: Optional[_A] = None, bias: Optional[_A] = None, *, x_dtype: DTypeLike, x_scale_dtype: DTypeLike, k_group_size: _Int, out: _OutA = None, stream: None = None) -> WeightQuantPreprocessResult[_N]: ...
