@@ -189,7 +189,7 @@ def test_docstring_starts_with_what_the_operator_computes() -> None:
     text = docstring(catalog.get("aclnnRmsNormGrad"))
     assert text.startswith("Computes the gradients of RmsNorm with respect to input and gamma.\n\n    dx = rstd * ")
     for words in (
-        "dy: tensor; FLOAT FLOAT16 BF16; rank 1-8 [310P: not BF16]",
+        "dy: tensor; FLOAT FLOAT16 BF16; rank 1-8; gradient of the output [310P: not BF16]",
         "dgamma: tensor; FLOAT",
         "A2 A3 310P",
         "161002 ACLNN_ERR_PARAM_INVALID: a dtype is not supported",

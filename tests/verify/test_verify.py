@@ -76,6 +76,7 @@ FOUND = {
     "wrong-rounding": ("aclnnSwish", "rounded wrongly"),
     "low-precision": ("aclnnMean", "MERE"),
     "nan": ("aclnnSigmoid", "NaN"),
+    "axes-swapped": ("aclnnSoftmax", "elements are outside of the tolerance"),
     "tail": ("aclnnSort", "elements differ"),
     "stale": ("aclnnArgMax", "elements differ"),
     "swallow": ("aclnnMul", "a null pointer for self gives success; it must be status 161001"),
