@@ -81,6 +81,7 @@ async function look(path, width) {
   await wait(150);
   const view = frame.contentWindow, page = view.document, problems = [];
   const content = page.querySelector(".md-content") || page.body;
+  for (const part of page.querySelectorAll("details.unit, details.unit details")) part.open = true;
   if (!page.querySelector("h1")) problems.push("no heading");
   if (page.documentElement.scrollWidth > width) problems.push("the page is " + page.documentElement.scrollWidth + " wide");
   for (const element of content.querySelectorAll("*")) {

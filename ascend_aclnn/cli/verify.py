@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import sys
@@ -17,9 +18,10 @@ from ascend_aclnn.backends.npu import library
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.cli.host_checks import device_nodes
 from ascend_aclnn.emulator.build import CompilerError, build
+from ascend_aclnn.verify import history
 from ascend_aclnn.verify.batches import Batches, NoDevice, Outcome
 from ascend_aclnn.verify.checks import CHECKS
-from ascend_aclnn.verify.report import Report, family, title
+from ascend_aclnn.verify.report import CASES, PAGE, RESULT, Report, family, title
 
 ROOT = Path("/")  # of the host
 
@@ -38,11 +40,31 @@ def add_commands(subparsers: Any) -> None:
     parser.add_argument(
         "--timeout", type=float, default=60, metavar="SECONDS", help="what a case may take (default: 60)"
     )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="DIR",
+        help=f"write DIR/{PAGE}, DIR/{RESULT} and a recording of each failure, DIR/{CASES}/NAME.aclnn; "
+        "a report that --time ended early goes on",
+    )
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="FILE",
+        help=f"an older {RESULT}: what became wrong (exit status 1), was mended, is left out now, became slower",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random numbers (default: 0)")
+    parser.add_argument("--time", type=float, metavar="MINUTES", help="stop after these, and say what is left")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.seed < 0:
+        raise ValueError(f"verify: --seed is {options.seed}; it must not be negative")
+    if options.time is not None and not options.time > 0:
+        raise ValueError(f"verify: --time is {options.time:g}; it must be positive")
     names = _units(options.family)
+    older = None if options.against is None else history.read(options.against)
     begin = time.monotonic()
     batches, device, note = _device(options)
     exported = set(device.pop("exported"))
@@ -50,19 +72,74 @@ def run(options: argparse.Namespace) -> int:
     if note:
         _say(note)
     _say(f"{title(device)}: {len(units)} operators and checks")
-    report = Report(device, [], 0)
-    absent = len(names) - len(units)
-    report.outcomes = [Outcome(unit, left_out="not in this CANN") for unit in names if unit not in units]
-    with _progress(len(units)) as step:
-        try:
-            for outcome in batches.outcomes(units):
-                report.outcomes.append(outcome)
-                step(outcome)
-        except NoDevice as error:
-            report.stopped = f"{len(units) + absent - len(report.outcomes)} were not tried: {error}"
-    report.seconds = time.monotonic() - begin
-    print(json.dumps(report.to_json(), indent=2) if options.json else report)
+    report = Report(device, [], 0, seed=options.seed, thorough=options.all)
+    if options.report is not None:
+        report.outcomes = _begun(options.report, report, units)
+    done, seconds = {outcome.unit for outcome in report.outcomes}, report.seconds
+    report.outcomes += [Outcome(unit, left_out="not in this CANN") for unit in names if unit not in units]
+    report.left = [unit for unit in units if unit not in done]
+    try:
+        _verify(report, batches, options.time)
+    finally:  # what was found until an interruption is kept
+        report.seconds = seconds + time.monotonic() - begin
+        if options.report is not None:
+            report.write(options.report)
+    result = report.to_json()
+    compared = None if older is None else history.compare(older, result)
+    if options.json:
+        print(json.dumps(result if compared is None else {**result, "against": compared.to_json()}, indent=2))
+    else:
+        print(report)
+        if options.report is not None:
+            print(f"report      {options.report / PAGE}, {options.report / RESULT}{_replay(report, options.report)}")
+        if compared is not None:
+            print(f"\nagainst {options.against}\n{compared}")
+    if compared is not None:
+        return 0 if compared.ok and report.stopped is None and report.tried else 1
     return 0 if report.ok else 1
+
+
+def _verify(report: Report, batches: Batches, minutes: Optional[float]) -> None:
+    """Tries the units that are left, until the time is up."""
+    end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
+    with _progress(len(report.left)) as step, contextlib.closing(batches.outcomes(list(report.left))) as outcomes:
+        try:
+            for outcome in outcomes:
+                report.outcomes.append(outcome)
+                report.left.remove(outcome.unit)
+                step(outcome)
+                if time.monotonic() > end:
+                    break
+        except NoDevice as error:
+            report.stopped = f"{len(report.left)} were not tried: {error}"
+            report.left = []
+
+
+def _begun(directory: Path, report: Report, units: list[str]) -> list[Outcome]:
+    """The outcomes of a report that ended early, of the same device, seed and cases; else none, and no old recordings."""
+    (directory / CASES).mkdir(parents=True, exist_ok=True)
+    try:
+        old = history.read(directory / RESULT)
+    except (FileNotFoundError, ValueError):
+        old = {"left": []}
+    alike = (old.get("device"), old.get("seed"), old.get("all")) == (report.device, report.seed, report.thorough)
+    if old.get("left") and alike:
+        names = {field.name for field in dataclasses.fields(Outcome)}
+        found = [Outcome(**{name: unit[name] for name in names}) for unit in old["units"] if unit["unit"] in units]
+        report.seconds = old["seconds"]
+        _say(f"{directory} goes on: {len(found)} of {len(units)} have been tried")
+        return found
+    for file in (directory / CASES).iterdir():
+        if file.suffix in (".aclnn", ".svg"):
+            file.unlink()
+    return []
+
+
+def _replay(report: Report, directory: Path) -> str:
+    """How to run the first failure again; "" where nothing was recorded."""
+    recorded = (fault["recording"] for outcome in report.failed for fault in outcome.faults if fault["recording"])
+    first = next(recorded, None)
+    return "" if first is None else f"\nreplay      ascend-aclnn replay {directory / first} --compare"
 
 
 def _units(families: Optional[list[str]]) -> list[str]:
@@ -82,12 +159,16 @@ def _is_of(unit: str, wanted: str) -> bool:
     return wanted in (name, name.rpartition("/")[2]) or name.startswith(f"{wanted}/")
 
 
+def _batches(options: argparse.Namespace, variables: dict[str, str]) -> Batches:
+    return Batches(variables, options.timeout, options.all, options.seed, options.report)
+
+
 def _device(options: argparse.Namespace) -> tuple[Batches, dict[str, Any], str]:
     """The device of this host, what it is, and what to say of it; the emulated one where there is none."""
     search = library.search(os.environ)
     reason = "no libascendcl found"
     if search.runtime is not None:
-        batches = Batches(dict(os.environ), options.timeout, options.all)
+        batches = _batches(options, dict(os.environ))
         try:
             return batches, batches.device(), ""
         except NoDevice as error:
@@ -98,7 +179,7 @@ def _device(options: argparse.Namespace) -> tuple[Batches, dict[str, Any], str]:
         directory = build()
     except CompilerError as error:
         raise ValueError(f"verify: no Ascend device ({reason}), and no emulated device: {error}") from None
-    batches = Batches(environment(directory), options.timeout, options.all)
+    batches = _batches(options, environment(directory))
     try:
         return batches, batches.device(), f"no Ascend device ({reason}): the emulated device is verified"
     except NoDevice as error:

@@ -5,7 +5,9 @@
 ``checks``    streams, threads, repeatable executors, pinned copies, the end of memory, collectives
 ``worker``    a process that works through operators and checks, and writes down events
 ``batches``   starts workers, and goes on behind what hangs or dies
-``report``    the report at the end, as text and for programs
+``failures``  a case that failed as a recording
+``report``    the report at the end, as text and for programs; ``page`` is its HTML
+``history``   two results beside each other
 
 ``run`` in ``cli/verify.py`` puts them together.
 """

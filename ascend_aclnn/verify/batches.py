@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Optional
 
@@ -33,21 +33,29 @@ class Outcome:
 
     unit: str
     cases: int = 0
-    faults: list[dict[str, str]] = dataclasses.field(default_factory=list)  # case, text
+    faults: list[dict[str, Any]] = dataclasses.field(default_factory=list)  # case, text, recording
     left_out: Optional[str] = None  # why it was not tried
     figures: dict[str, Any] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
+    judged: list[dict[str, Any]] = dataclasses.field(default_factory=list)  # for a report: each case with its outputs
 
 
 class Batches:
-    """Runs units in workers. ``timeout`` is for each case, in seconds."""
+    """Runs units in workers. ``timeout`` is for each case, in seconds; ``report`` is the directory of a report."""
 
-    def __init__(self, environment: dict[str, str], timeout: float, thorough: bool = False) -> None:
+    def __init__(
+        self,
+        environment: dict[str, str],
+        timeout: float,
+        thorough: bool = False,
+        seed: int = 0,
+        report: Optional[Path] = None,
+    ) -> None:
         package = str(Path(ascend_aclnn.__file__).parents[1])
         paths = [package, *filter(None, [environment.get("PYTHONPATH")])]
         self.environment = {**environment, "ASCEND_ACLNN_BACKEND": "npu", "PYTHONPATH": os.pathsep.join(paths)}
         self.timeout = timeout
-        self.thorough = thorough
+        self.task = {"thorough": thorough, "seed": seed, "report": None if report is None else str(report.resolve())}
         self._again = False  # a worker has ended early
 
     def device(self) -> Event:
@@ -60,7 +68,7 @@ class Batches:
                     raise NoDevice(event["text"])
             raise NoDevice(worker.how_it_ended())
 
-    def outcomes(self, units: Sequence[str]) -> Iterator[Outcome]:
+    def outcomes(self, units: Sequence[str]) -> Generator[Outcome, None, None]:
         """The outcome of each unit, in order; NoDevice where a worker ends before its first unit."""
         pending = list(units)
         while pending:
@@ -87,7 +95,9 @@ class Batches:
                 elif kind == "done" or outcome is None:
                     done = kind == "done"
                 elif kind == "fault":
-                    outcome.faults.append({"case": event["case"], "text": event["text"]})
+                    outcome.faults.append({name: event[name] for name in ("case", "text", "recording")})
+                elif kind == "case":
+                    outcome.judged.append({"case": event["case"], "outputs": event["outputs"]})
                 elif kind == "end":
                     outcome.cases, outcome.left_out = event.pop("cases"), event.pop("left_out")
                     outcome.figures = {name: value for name, value in event.items() if name != "unit"}
@@ -95,24 +105,29 @@ class Batches:
                     yield outcome
                     outcome = None
                 elif kind == "lost":
-                    outcome.faults.append({"case": case, "text": f"the device no longer answers: {event['text']}"})
+                    outcome.faults.append(_lost(case, f"the device no longer answers: {event['text']}"))
                     yield outcome
                     return
             if outcome is not None:
-                outcome.faults.append({"case": case, "text": worker.how_it_ended()})
+                outcome.faults.append(_lost(case, worker.how_it_ended()))
                 yield outcome
             elif not done:
                 raise NoDevice(worker.how_it_ended())
 
     @contextlib.contextmanager
     def _worker(self, units: list[str], describe: bool) -> Iterator[_WorkerProcess]:
-        task = json.dumps({"units": units, "thorough": self.thorough, "describe": describe, "again": self._again})
+        task = json.dumps({**self.task, "units": units, "describe": describe, "again": self._again})
         with tempfile.TemporaryFile() as errors:
             worker = _WorkerProcess(task, self.environment, errors)
             try:
                 yield worker
             finally:
                 worker.end()
+
+
+def _lost(case: str, text: str) -> dict[str, Any]:
+    """The fault of a case that ended its process."""
+    return {"case": case, "text": text, "recording": None}
 
 
 class _WorkerProcess:

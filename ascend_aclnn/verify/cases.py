@@ -46,6 +46,7 @@ class Case(NamedTuple):
     values: str = "example"  # the example's, "uniform", "normal", or "near" the example's
     dtype: Optional[str] = None  # of CANN, in place of the data type of the example's first array
     size: int = 0  # of every axis that is as long as the first array's first; 0: the example's
+    seed: int = 0  # of the numbers
 
     @property
     def label(self) -> str:
@@ -95,7 +96,7 @@ def build(operator: Operator, case: Case) -> ExampleCall:
     if case == Case():
         return call
     first = _first_array(operator, call)
-    random = np.random.default_rng(zlib.crc32(f"{operator.name} {case}".encode()))
+    random = np.random.default_rng([zlib.crc32(f"{operator.name} {case.label}".encode()), case.seed])
     dtype = None if first is None or case.dtype is None else (first.dtype, _numpy(case.dtype))
     axis = (first.shape[0], case.size) if first is not None and first.ndim and case.size else None
     vary = functools.partial(_varied, values=case.values, dtype=dtype, axis=axis, random=random)
@@ -174,7 +175,7 @@ def golden(operator: Operator, call: ExampleCall, soc: str, out: Any = None) -> 
     return list(results) if len(operator.outputs) > 1 else [results]
 
 
-def cases(operator: Operator, soc: str, thorough: bool = False) -> Iterator[Case]:
+def cases(operator: Operator, soc: str, thorough: bool = False, seed: int = 0) -> Iterator[Case]:
     """The cases of an operator by the rules of a SoC, the example's first; NoCase where the example itself does not pass.
 
     Each data type has one case, of uniform and of normal values in turn and of the larger size where there is one;
@@ -191,17 +192,18 @@ def cases(operator: Operator, soc: str, thorough: bool = False) -> Iterator[Case
     kinds = [None, *_other_dtypes(operator, first, soc)]
     for number, dtype in enumerate(kinds):
         accepted = functools.partial(_accepted, operator, soc, finite)
-        modes = [mode for mode in ("uniform", "normal") if accepted(Case(mode, dtype))]
-        modes = modes or [mode for mode in ("near", "example") if accepted(Case(mode, dtype))][:1]
+        variation = functools.partial(Case, dtype=dtype, seed=seed)
+        modes = [mode for mode in ("uniform", "normal") if accepted(variation(mode))]
+        modes = modes or [mode for mode in ("near", "example") if accepted(variation(mode))][:1]
         if not modes:
             continue
-        size = _larger(_tensors(operator, call), plain, Case(modes[-1], dtype), accepted)
-        chosen = [Case(modes[number % len(modes)], dtype, size)]
+        size = _larger(_tensors(operator, call), plain, variation(modes[-1]), accepted)
+        chosen = [variation(modes[number % len(modes)], size=size)]
         if dtype is None:
-            chosen += [Case(mode) for mode in modes]
+            chosen += [variation(mode) for mode in modes]
         if thorough:
-            chosen += [Case(mode, dtype, length) for mode in modes for length in (0, size)]
-        yield from (case for case in dict.fromkeys(chosen) if case != Case())
+            chosen += [variation(mode, size=length) for mode in modes for length in (0, size)]
+        yield from (case for case in dict.fromkeys(chosen) if case._replace(seed=0) != Case())
 
 
 def _other_dtypes(operator: Operator, first: Array, soc: str) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from ascend_aclnn import ops
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.streams import Stream
-from ascend_aclnn.testing.compare import compare
+from ascend_aclnn.testing.compare import Comparison, compare
 from ascend_aclnn.testing.rounding import one_sided
 from ascend_aclnn.verify.cases import Case, ExampleCall, arrays, build, golden
 
@@ -27,24 +27,42 @@ REPEATS = 5  # of the call whose cost on the host is measured
 Array = npt.NDArray[Any]
 
 
-def judge(operator: Operator, case: Case, soc: str, stream: Optional[Stream], begin: Callable[[], None]) -> list[str]:
-    """What is wrong with the device's results of a case; nothing where they are accurate. The device is the current one.
+class Output(NamedTuple):
+    """One array of a case's results. ``fault`` is "" where it is accurate; without a comparison it was not even comparable."""
+
+    name: str
+    fault: str
+    comparison: Optional[Comparison]
+
+
+class Judgement(NamedTuple):
+    """The outputs of a case, and the device's results they were judged by, in the order of ``operator.outputs``."""
+
+    outputs: list[Output]
+    results: list[Any]
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong with the results; nothing where they are accurate."""
+        return [f"{output.name}: {output.fault}" for output in self.outputs if output.fault]
+
+
+def judge(operator: Operator, case: Case, soc: str, stream: Optional[Stream], begin: Callable[[], None]) -> Judgement:
+    """The device's results of a case against the reference's. The device is the current one.
 
     ``begin`` is called when the golden results are there, before the device gets work.
     """
     with aclnn.use_backend("numpy", soc=soc):
         shapes = golden(operator, build(operator, case), soc)
-        expected = golden(operator, build(operator, case), soc, _outputs(operator, shapes))
+        expected = golden(operator, build(operator, case), soc, filled_outputs(operator, shapes))
     begin()
     results = _on_device(operator, case, expected, stream)
-    faults = []
+    judged = []
     for parameter, result, wanted in zip(operator.outputs, results, expected):
         for at, (one, other) in enumerate(zip(arrays(result), arrays(wanted))):
-            fault = _compared(operator, one, other)
-            if fault:
-                name = parameter.python_name + (f"[{at}]" if isinstance(wanted, (list, tuple)) else "")
-                faults.append(f"{name}: {fault}")
-    return faults
+            name = parameter.python_name + (f"[{at}]" if isinstance(wanted, (list, tuple)) else "")
+            judged.append(Output(name, *_compared(operator, one, other)))
+    return Judgement(judged, results)
 
 
 def host_microseconds(operator: Operator, soc: str) -> float:
@@ -52,11 +70,11 @@ def host_microseconds(operator: Operator, soc: str) -> float:
     with aclnn.use_backend("numpy", soc=soc):
         expected = golden(operator, build(operator, Case()), soc)
     function, fastest = getattr(ops, operator.python_name), float("inf")
-    call = _uploaded(operator, build(operator, Case()))
-    out = _outputs(operator, expected)
+    call = uploaded(operator, build(operator, Case()))
+    out = filled_outputs(operator, expected)
     for _ in range(REPEATS):
         if any(p.direction == "inout" for p in operator.parameters):  # it changes what it takes
-            call = _uploaded(operator, build(operator, Case()))
+            call = uploaded(operator, build(operator, Case()))
         begin = time.perf_counter()
         function(*call.arguments, out=out)
         fastest = min(fastest, (time.perf_counter() - begin) * 1e6)
@@ -69,18 +87,13 @@ def refusal(operator: Operator, soc: str) -> Optional[str]:
 
     The status is held against the rule's where the document names it; elsewhere any refusal will do.
     """
+    position, wanted = refused_input(operator, soc)
+    if position is None:
+        return None
+    parameter = operator.inputs[position]
     with aclnn.use_backend("numpy", soc=soc):
         expected = golden(operator, build(operator, Case()), soc)
-        for position, parameter in enumerate(operator.inputs):
-            if parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and not parameter.optional:
-                call = build(operator, Case())
-                call.arguments[position] = None
-                wanted = _status(operator, call, _like(operator, expected))
-                if wanted:
-                    break
-        else:
-            return None
-    call = _uploaded(operator, build(operator, Case()))
+    call = uploaded(operator, build(operator, Case()))
     call.arguments[position] = None
     status = _status(operator, call, _like(operator, expected))
     documented = any(text.startswith(str(wanted)) for text in operator.statuses)
@@ -88,6 +101,20 @@ def refusal(operator: Operator, soc: str) -> Optional[str]:
         return None
     answer = "success" if status == 0 else f"status {status}"
     return f"a null pointer for {parameter.python_name} gives {answer}; it must be status {wanted}"
+
+
+def refused_input(operator: Operator, soc: str) -> tuple[Optional[int], int]:
+    """The position of an input in place of which the rule refuses a null pointer, and the status; (None, 0) without one."""
+    with aclnn.use_backend("numpy", soc=soc):
+        expected = golden(operator, build(operator, Case()), soc)
+        for position, parameter in enumerate(operator.inputs):
+            if parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and not parameter.optional:
+                call = build(operator, Case())
+                call.arguments[position] = None
+                status = _status(operator, call, _like(operator, expected))
+                if status:
+                    return position, status
+    return None, 0
 
 
 def _status(operator: Operator, call: ExampleCall, out: Any) -> Optional[int]:
@@ -105,23 +132,24 @@ def _status(operator: Operator, call: ExampleCall, out: Any) -> Optional[int]:
 def _on_device(operator: Operator, case: Case, expected: list[Any], stream: Optional[Stream]) -> list[Any]:
     """The results as ndarrays that came from device memory."""
     with stream if stream is not None else contextlib.nullcontext():
-        call = _uploaded(operator, build(operator, case))
-        out = _outputs(operator, expected)
+        call = uploaded(operator, build(operator, case))
+        out = filled_outputs(operator, expected)
         returned = getattr(ops, operator.python_name)(*call.arguments, out=out)
         results = [_downloaded(result) for result in (returned if len(operator.outputs) > 1 else (returned,))]
         aclnn.synchronize()  # errors that come late belong to this case
     return results
 
 
-def _uploaded(operator: Operator, call: ExampleCall) -> ExampleCall:
-    """The call with its arrays in device memory."""
+def uploaded(operator: Operator, call: ExampleCall) -> ExampleCall:
+    """The call with its arrays in memory of the backend in use."""
     pairs = zip(operator.inputs, call.arguments)
-    return ExampleCall([_upload(v) if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) else v for p, v in pairs], call.options)
+    return ExampleCall([upload(v) if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) else v for p, v in pairs], call.options)
 
 
-def _upload(value: Any) -> Any:
+def upload(value: Any) -> Any:
+    """Arrays as Tensors of the backend in use, with memory of their own."""
     if isinstance(value, (list, tuple)):
-        return [_upload(item) for item in value]
+        return type(value)(upload(item) for item in value)
     return aclnn.asarray(value) if isinstance(value, np.ndarray) else value
 
 
@@ -131,7 +159,7 @@ def _downloaded(value: Any) -> Any:
     return value.numpy() if isinstance(value, aclnn.Tensor) else value
 
 
-def _outputs(operator: Operator, expected: list[Any]) -> Any:
+def filled_outputs(operator: Operator, expected: list[Any]) -> Any:
     """Filled outputs for ``out=``; None where the data tell their shapes, and the rule allocates for the worst case."""
     return None if operator.data_dependent else _like(operator, expected)
 
@@ -157,22 +185,21 @@ def _filled_array(array: Array) -> Array:
     return np.frombuffer(bytes([FILL]) * array.nbytes, array.dtype).reshape(array.shape).copy()
 
 
-def _compared(operator: Operator, result: Any, wanted: Any) -> str:
-    """What is wrong with one output; "" where it is accurate."""
+def _compared(operator: Operator, result: Any, wanted: Any) -> tuple[str, Optional[Comparison]]:
+    """What is wrong with one output ("" where it is accurate), and the comparison where there is one."""
     if wanted is None or result is None:
-        return "" if wanted is result else f"is {type(result).__name__}; it must be {type(wanted).__name__}"
+        return "" if wanted is result else f"is {type(result).__name__}; it must be {type(wanted).__name__}", None
     wanted = wanted.numpy() if isinstance(wanted, aclnn.Tensor) else np.asarray(wanted)
     result = np.asarray(result)
     if result.dtype != wanted.dtype:
-        return f"has dtype {result.dtype}; it must be {wanted.dtype}"
+        return f"has dtype {result.dtype}; it must be {wanted.dtype}", None
     comparison = compare(result, wanted, operator=operator.name)
     if not comparison.accurate:
-        return " ".join(
-            [f"{result.dtype} {result.shape}: {comparison.reason.partition(';')[0]}", *_first_deviation(comparison)]
-        )
+        text = f"{result.dtype} {result.shape}: {comparison.reason.partition(';')[0]}"
+        return " ".join([text, *_first_deviation(comparison)]), comparison
     if operator.accuracy_standard == "unspecified":
-        return _random(result, wanted)
-    return one_sided(operator.name, result, wanted)
+        return _random(result, wanted), comparison
+    return one_sided(operator.name, result, wanted), comparison
 
 
 def _first_deviation(comparison: Any) -> Iterator[str]:
@@ -201,4 +228,14 @@ def _random(result: Array, wanted: Array) -> str:
     return ""
 
 
-__all__ = ["host_microseconds", "judge", "refusal"]
+__all__ = [
+    "Judgement",
+    "Output",
+    "filled_outputs",
+    "host_microseconds",
+    "judge",
+    "refusal",
+    "refused_input",
+    "upload",
+    "uploaded",
+]

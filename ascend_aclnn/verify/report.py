@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import json
+import os
+import platform
 import statistics
 from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn import catalog
 from ascend_aclnn.core.socs import soc
 from ascend_aclnn.verify.batches import Outcome
 from ascend_aclnn.verify.checks import CHECKS
+from ascend_aclnn.version import __version__
+
+RESULT, PAGE, CASES = "result.json", "index.html", "cases"  # in the directory of a report
+FORMAT = 1  # of result.json
+_PACKAGES = ("numpy", "ml_dtypes", "torch", "torch_npu")
 
 
 def family(unit: str) -> str:
@@ -27,6 +37,9 @@ class Report:
     outcomes: list[Outcome]
     seconds: float
     stopped: Optional[str] = None
+    seed: int = 0
+    thorough: bool = False
+    left: list[str] = dataclasses.field(default_factory=list)  # not tried for want of time
 
     @property
     def failed(self) -> list[Outcome]:
@@ -48,15 +61,30 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """For programs."""
         return {
+            "format": FORMAT,
             "ok": self.ok,
+            "seed": self.seed,
+            "all": self.thorough,
+            "environment": environment(),
             "device": self.device,
             "seconds": round(self.seconds, 1),
             "cases": sum(outcome.cases for outcome in self.outcomes),
             "failed": [outcome.unit for outcome in self.failed],
             "left_out": self.left_out(),
             "stopped": self.stopped,
+            "left": self.left,
             "units": [{**dataclasses.asdict(o), "family": family(o.unit)} for o in self.outcomes],
         }
+
+    def write(self, directory: Path) -> None:
+        """Writes ``result.json`` and ``index.html``; each is whole at any time."""
+        from ascend_aclnn.verify.page import page  # only a report needs it
+
+        result = self.to_json()
+        for name, content in ((RESULT, json.dumps(result, indent=1)), (PAGE, page(result))):
+            new = directory / f".{name}.new"
+            new.write_text(content, encoding="utf-8")
+            os.replace(new, directory / name)
 
     def __str__(self) -> str:
         return "\n".join(line for part in (self._failures(), self._rows()) for line in part)
@@ -85,6 +113,8 @@ class Report:
             f"verified    {passed} of {len(self.tried)} pass: {len(operators)} operators in {cases} cases, "
             f"{len(self.tried) - len(operators)} checks; {minutes}:{seconds:02}"
         )
+        if self.left:
+            yield f"not tried   {len(self.left)}: the time was up; the same command goes on"
         for reason, count in self.left_out().items():
             yield f"left out    {count}: {reason}"
         costs = [o.figures["host_us"] for o in operators if o.figures.get("host_us")]
@@ -94,6 +124,17 @@ class Report:
             if outcome.unit in CHECKS and outcome.figures:
                 figures = ", ".join(f"{name[:-3]} {value} us" for name, value in outcome.figures.items())
                 yield f"host        {figures}, with {catalog.get('aclnnAdds').name} on small tensors"
+
+
+def environment() -> dict[str, str]:
+    """Versions of what takes part on the host."""
+    found = {"ascend_aclnn": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return {**found, "system": f"{platform.system()} {platform.release()} {platform.machine()}"}
 
 
 def title(device: dict[str, Any]) -> str:

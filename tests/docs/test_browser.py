@@ -1,4 +1,4 @@
-"""The site in a real browser, 1280 and 390 pixels wide: nothing overflows, the search finds exact names first."""
+"""The site and a report of verify in a real browser, 1280 and 390 pixels wide: nothing overflows, what is searched is found."""
 
 from __future__ import annotations
 
@@ -59,3 +59,28 @@ def test_what_does_not_fit_is_found(looking: Any, tmp_path: Path) -> None:
     assert "wide at 390: the page is" in problems and "too wide: p." in problems
     assert "table at 390: a table does not fit" in problems
     assert "at 1280" not in problems
+
+
+@pytest.mark.long
+def test_a_report_of_verify_fits_and_is_filtered(looking: Any, emulator_home: Path, tmp_path: Path) -> None:
+    """Of a device with faults. The page forbids the browser every connection; screenshots are left in build/screenshots."""
+    from ascend_aclnn.cli.emulator import environment
+
+    fault = "aclnnModulate:wrong-rounding;aclnnScaledMaskedSoftmax:nan"
+    subprocess.run(
+        [sys.executable, "-m", "ascend_aclnn", "verify", "--family", "vfusion", "--report", str(tmp_path / "report")],
+        env={**environment(emulator_home), "ASCEND_EMULATOR_FAULT": fault},
+        capture_output=True,
+        timeout=500,
+    )
+    screenshots = ROOT / "build" / "screenshots"
+    assert looking.look(tmp_path, ["report"], {}, screenshots, ["report"]) == []
+    assert (screenshots / "report-390.png").stat().st_size > 10_000
+    text = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    for word, count in (("", "6 of 6"), ("softmax", "2 of 6"), ("nan infinite", "1 of 6")):
+        typed = f'<script>search.value = "{word}"; search.dispatchEvent(new Event("input"));</script></body>'
+        (tmp_path / "typed.html").write_text(text.replace("</body>", typed), encoding="utf-8")
+        profile = f"--user-data-dir={tmp_path / 'profile'}"
+        command = [looking.chromium(), *looking.FLAGS, profile, "--dump-dom", (tmp_path / "typed.html").as_uri()]
+        shown = subprocess.run(command, capture_output=True, text=True, timeout=looking.PATIENCE).stdout
+        assert f'id="count">{count}<' in shown
