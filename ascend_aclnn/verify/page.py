@@ -40,7 +40,8 @@ summary { cursor: pointer; } summary .muted { font-size: .9em; margin-left: .6re
 .scroll { overflow-x: auto; max-width: 100%; }
 table { border-collapse: collapse; font-size: .88rem; } th, td { border-bottom: 1px solid var(--line);
   padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; } th { color: var(--muted); font-weight: 600; }
-th, td { white-space: nowrap; } td.text { white-space: normal; min-width: 16rem; } code, pre { font: .86em ui-monospace, "Noto Sans Mono", monospace; }
+th, td { white-space: nowrap; } td.text { white-space: normal; min-width: 16rem; }
+code, pre { font: .86em ui-monospace, "Noto Sans Mono", monospace; }
 svg { max-width: 100%; height: auto; display: block; fill: var(--ink); }
 svg [fill="#ffffff"] { fill: none; } svg [fill="#6e7781"] { fill: var(--muted); } svg text { fill: var(--ink); }
 svg line { stroke: var(--line); }
