@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
-from ascend_aclnn.emulator import faults, releases
+from ascend_aclnn.emulator import faults, releases, validation
 from ascend_aclnn.emulator.build import (
     PYTHON_PACKAGES,
     CompilerError,
@@ -58,6 +58,15 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("--devices", type=_count, metavar="N", help=f"devices, 0 to {_MOST_DEVICES} (default: 2)")
     command.add_argument("--soc", metavar="NAME", help=f"the SoC, as aclrtGetSocName names it (default: {DEFAULT_SOC})")
     command.add_argument("--strict", action="store_true", help="exit with status 86 when handles or memory leak")
+    command.add_argument(
+        "--validate",
+        type=validation.parse,
+        nargs="?",
+        const=",".join(validation.KINDS),
+        metavar="LIST",
+        help="report accesses that no order protects (sync) and reads of memory that was never written (memory), and exit "
+        "with status 1 if there are any (default: memory,sync)",
+    )
     command.add_argument(
         "--alignment",
         choices=("allow", "warn", "refuse"),
@@ -196,6 +205,8 @@ def _run(options: argparse.Namespace) -> int:
     if executable is None:
         raise ValueError(f"emulator run: {program[0]} was not found, or may not be run")
     sys.stdout.flush()
+    if options.validate is not None:
+        return validation.run(executable, program, variables, options.validate)
     return os.execve(executable, program, variables)  # which never returns
 
 

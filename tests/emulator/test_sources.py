@@ -18,7 +18,7 @@ from ascend_aclnn.emulator.build.libraries import CSRC, GENERATED
 
 # Folder of csrc/ -> the folders that its files may include and call, beside itself.
 _CORE = "ring ascendcl/core"
-_STREAM = f"{_CORE} ascendcl/stream"
+_STREAM = f"{_CORE} ascendcl/validate ascendcl/stream"
 _MEMORY = f"{_STREAM} ascendcl/memory"
 _MODEL = f"{_MEMORY} ascendcl/model"
 _ASCENDCL = f"{_MODEL} ascendcl/runtime"
@@ -30,7 +30,8 @@ ALLOWED = {
     "mmpa": "ascendcl/core",
     "platform": "ascendcl/core",
     "ascendcl/core": "ring",
-    "ascendcl/stream": _CORE,
+    "ascendcl/validate": "ascendcl/core",
+    "ascendcl/stream": f"{_CORE} ascendcl/validate",
     "ascendcl/kernel": _STREAM,
     "ascendcl/memory": _STREAM,
     "ascendcl/model": _MEMORY,

@@ -667,6 +667,32 @@ static int check_objects(const executor *e) {
     return status != 0 ? invalid_argument(e->operator, e->objects[i].parameter, status) : 0;
 }
 
+/* What --validate compares. */
+static void validate_launch(const executor *e, const launch *l, emu_stream *stream) {
+    emu_accesses list = {0};
+    emu_table_lock();
+    for (uint32_t i = 0; i < l->count; i++) {
+        int status;
+        uint32_t parameter = l->tensors[i].parameter;
+        const emu_tensor *tensor = l->tensors[i].address != NULL ? same_object(l->tensors[i].handle, KIND_TENSOR, l->tensors[i].serial, &status) : NULL;
+        const char *argument = e->operator->parameters;
+        if (tensor == NULL) continue;
+        for (uint32_t p = 0; p < parameter; p++) argument = strchr(argument, ' ') + 1;
+        char direction = e->operator->directions[parameter];
+        emu_access access = {
+            .kind = direction == 'o' ? ACCESS_WRITE : direction == 'x' ? ACCESS_UPDATE : ACCESS_READ, .argument = argument,
+            .member = e->operator->kinds[parameter] == LETTER_TENSOR_LIST ? (int)e->tensors[i].member : -1,
+        };
+        emu_tensor_access(tensor, l->tensors[i].address, l->tensors[i].extent, access, &list);
+    }
+    emu_table_unlock();
+    emu_access workspace = {.kind = ACCESS_WRITE, .argument = "workspace", .member = -1};
+    if (l->workspace != NULL) emu_access_add(&list, workspace, l->workspace, e->workspace, 1, 0);
+    emu_validate_task(stream->timeline, e->operator->name, list.items, list.count);
+    free(list.items);
+    if (e->operator->data_dependent) emu_host_waited(stream->timeline); /* CANN's phase two waits for the shapes */
+}
+
 static int queue_launch(const executor *e, void *workspace, uint64_t size, aclrtStream handle) {
     EMU_HELD emu_stream *stream = NULL;
     if (handle == NULL && e->operator->communicates)
@@ -700,6 +726,7 @@ static int queue_launch(const executor *e, void *workspace, uint64_t size, aclrt
     l->plan = e->plan;
     hold_plan(l->plan);
     if (status == 0 && l->plan != NULL) status = address_launch(l);
+    if (status == 0 && l->plan != NULL && emu_validates() && stream->capture == NULL && stream->update == NULL) validate_launch(e, l, stream);
     if (status == 0 && l->plan != NULL) status = emu_stream_enqueue(stream, &l->task) == 0 ? 0 : ACLNN_ERR_RUNTIME_ERROR;
     else finish_launch(&l->task); /* refused, or ASCEND_EMULATOR_NOOP */
     return status;

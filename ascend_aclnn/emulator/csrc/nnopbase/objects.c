@@ -70,6 +70,57 @@ uint64_t emu_tensor_extent(const emu_tensor *tensor) {
     return bits / 8 + (bits % 8 != 0);
 }
 
+#define MOST_ROWS 1024
+
+void emu_access_add(emu_accesses *list, emu_access access, const void *address, uint64_t size, uint64_t rows, uint64_t pitch) {
+    if (list->count == list->room) {
+        list->room = list->room * 2 + 16;
+        list->items = realloc(list->items, list->room * sizeof *list->items);
+        if (list->items == NULL) abort();
+    }
+    access.address = address;
+    access.size = size;
+    access.rows = rows;
+    access.pitch = pitch;
+    list->items[list->count++] = access;
+}
+
+void emu_tensor_access(const emu_tensor *tensor, const void *address, uint64_t extent, emu_access access, emu_accesses *list) {
+    struct { uint64_t dim, stride; } outer[MOST_DIMS], swap;
+    uint64_t count = 0, run = 1, rows = 1, inner = 0, bits = bits_of(tensor->dtype);
+    int64_t low = tensor->offset;
+    const uint8_t *start = address;
+    if (private_format(tensor->format) || tensor->rank > MOST_DIMS) {
+        emu_access_add(list, access, address, extent, 1, 0);
+        return;
+    }
+    for (uint64_t i = 0; i < tensor->rank; i++) {
+        int64_t dim = tensor->numbers[i], stride = tensor->numbers[tensor->rank + i];
+        if (dim <= 1 || stride == 0) continue;
+        if (stride < 0) low += (dim - 1) * stride;
+        outer[count].dim = (uint64_t)dim;
+        outer[count].stride = (uint64_t)(stride < 0 ? -stride : stride);
+        for (uint64_t j = count++; j > 0 && outer[j].stride < outer[j - 1].stride; j--) swap = outer[j], outer[j] = outer[j - 1], outer[j - 1] = swap;
+    }
+    while (inner < count && outer[inner].stride == run) run *= outer[inner++].dim; /* the elements that lie side by side */
+    for (uint64_t i = inner; i < count && rows <= MOST_ROWS; i++) rows *= outer[i].dim;
+    start += (uint64_t)low * bits / 8;
+    if (rows > MOST_ROWS || (rows > 1 && bits % 8 != 0)) {
+        access.vague = true;
+        emu_access_add(list, access, start, extent - (uint64_t)low * bits / 8, 1, 0);
+        return;
+    }
+    uint64_t pitched = inner < count ? outer[inner].dim : 1, pitch = inner < count ? outer[inner].stride * bits / 8 : 0;
+    for (uint64_t block = 0; block < rows / pitched; block++) {
+        uint64_t rest = block, at = 0;
+        for (uint64_t i = inner + 1; i < count; i++) {
+            at += rest % outer[i].dim * outer[i].stride;
+            rest /= outer[i].dim;
+        }
+        emu_access_add(list, access, start + at * bits / 8, (run * bits + 7) / 8, pitched, pitch);
+    }
+}
+
 static void contiguous(int64_t *strides, const int64_t *dims, uint64_t rank) {
     int64_t step = 1;
     for (uint64_t i = rank; i-- > 0;) {

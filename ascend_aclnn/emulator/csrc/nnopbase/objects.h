@@ -3,6 +3,7 @@
 #define EMU_OBJECTS_H
 
 #include "ascendcl/core/handles.h"
+#include "ascendcl/validate/validate.h"
 
 /* The table is locked while a tensor is read or changed: the answer of an operator may change its shape at any time. */
 typedef struct {
@@ -39,6 +40,15 @@ typedef struct {
  * start, or beyond any memory. */
 #define EMU_NO_EXTENT UINT64_MAX
 uint64_t emu_tensor_extent(const emu_tensor *tensor);
+/* What a task accesses; it grows. */
+typedef struct {
+    emu_access *items;
+    size_t count, room;
+} emu_accesses;
+
+void emu_access_add(emu_accesses *list, emu_access access, const void *address, uint64_t size, uint64_t rows, uint64_t pitch);
+/* Adds the bytes of a tensor whose storage begins at an address; `access` has the rest. Many rows become one vague access. */
+void emu_tensor_access(const emu_tensor *tensor, const void *address, uint64_t extent, emu_access access, emu_accesses *list);
 /* Changes a tensor to a contiguous one of another shape: the shape of an output that depends on data. */
 void emu_tensor_reshape(emu_tensor *tensor, uint64_t rank, const int64_t *dims);
 /* Changes a tensor of rank 2 or more, with elements, to FRACTAL_NZ: blocks of 16 rows of 32 bytes. */

@@ -25,6 +25,7 @@ typedef enum {
     FORK_HANDLES,
     FORK_LOG,
     FORK_FAULTS,
+    FORK_VALIDATE,
     FORK_COUNT
 } emu_fork_order;
 

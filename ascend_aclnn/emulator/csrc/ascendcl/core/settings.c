@@ -80,6 +80,8 @@ static int visible_devices(int devices) {
     return count;
 }
 
+#define POISON 0xa5 /* what memory holds that was never written, under --validate=memory */
+
 static char directory[4096]; /* where the libraries are */
 
 static void find_directory(void) {
@@ -122,6 +124,20 @@ static const char *part_of(const char *release, const char *name, const char *ot
     return strndup(at, strcspn(at, ","));
 }
 
+/* The VALIDATE_... of a list of words. */
+static unsigned parse_validate(const char *text) {
+    unsigned result = 0;
+    if (text == NULL) return 0;
+    for (const char *at = text; *at != 0; at += *at == ',') {
+        size_t length = strcspn(at, ",");
+        if (length == 4 && strncmp(at, "sync", length) == 0) result |= VALIDATE_SYNC;
+        else if (length == 6 && strncmp(at, "memory", length) == 0) result |= VALIDATE_MEMORY;
+        else refuse("ASCEND_EMULATOR_VALIDATE", text, "a list of memory and sync, as memory,sync");
+        at += length;
+    }
+    return result;
+}
+
 static void read_settings(void) {
     static char release[64];
     find_directory();
@@ -147,6 +163,8 @@ static void read_settings(void) {
     settings.repeatable = flag("ASCEND_EMULATOR_REPEATABLE", true);
     const char *fill = getenv("ASCEND_EMULATOR_FILL");
     settings.fill = fill != NULL && *fill != 0 ? (int)(strtol(fill, NULL, 0) & 0xff) : -1;
+    settings.validate = parse_validate(getenv("ASCEND_EMULATOR_VALIDATE"));
+    if ((settings.validate & VALIDATE_MEMORY) != 0 && settings.fill < 0) settings.fill = POISON;
     const char *workspace = getenv("ASCEND_EMULATOR_WORKSPACE");
     uint64_t bytes = 0;
     if (workspace != NULL && *workspace != 0 && !parse_bytes(workspace, &bytes))

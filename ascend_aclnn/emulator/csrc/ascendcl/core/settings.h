@@ -8,6 +8,9 @@
 
 typedef enum { STREAMS_BACKGROUND, STREAMS_EAGER, STREAMS_DEFERRED } emu_stream_mode;
 
+/* What --validate looks for. */
+enum { VALIDATE_SYNC = 1, VALIDATE_MEMORY = 2 };
+
 /* How tensors at device addresses that are not 32-byte aligned are treated. */
 typedef enum { ALIGNMENT_WARN, ALIGNMENT_ALLOW, ALIGNMENT_REFUSE } emu_alignment;
 
@@ -30,6 +33,7 @@ typedef struct {
     const char *operators; /* the release of the operator package, which may be another one */
     emu_stream_mode streams;
     emu_alignment alignment;
+    unsigned validate;     /* VALIDATE_... */
     bool noop;             /* operators succeed without computing anything */
     bool strict;           /* leaks make the exit status non-zero */
     bool tell_leaks;

@@ -4,6 +4,7 @@
 #include "ascendcl/memory/host_memory.h"
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/validate.h"
 #include "protocol.h"
 
 #include <stdlib.h>
@@ -197,6 +198,27 @@ static copy_task *make_copy(const copy_request *request, size_t staged, int *sta
     return NULL;
 }
 
+/* Whose bytes are compared: device memory, and pinned host memory. */
+static void validate_copy(uint32_t timeline, const copy_task *copy, const char *dst) {
+    emu_access accesses[2];
+    size_t count = 0;
+    bool dst_known = copy->dst_device != NULL || emu_host_pin(copy->dst, 0), src_known = copy->src_device != NULL || (copy->src != NULL && emu_host_pin(copy->src, 0));
+    if (src_known) accesses[count++] = (emu_access){ACCESS_READ, copy->src, copy->width, copy->height, copy->spitch, "src", -1, false};
+    if (dst_known) accesses[count++] = (emu_access){ACCESS_WRITE, copy->dst, copy->width, copy->height, copy->dpitch, dst, -1, false};
+    emu_validate_task(timeline, emu_routine(), accesses, count);
+}
+
+static int enqueue_copy(emu_stream *stream, copy_task *copy, const char *dst) {
+    if (emu_validates() && stream->capture == NULL) validate_copy(stream->timeline, copy, dst);
+    return emu_stream_enqueue(stream, &copy->task);
+}
+
+static void do_now(copy_task *copy, const char *dst) {
+    if (emu_validates()) validate_copy(EMU_HOST_TIMELINE, copy, dst);
+    copy_now(copy);
+    finish_copy(&copy->task);
+}
+
 /* What waits for its copy may not run while a stream is captured, depending on the modes. */
 static int check_mode(int status) {
     emu_context *context;
@@ -210,8 +232,7 @@ static int copy_sync(const copy_request *request) {
     if (status != 0 || request->width == 0 || request->height == 0) return status;
     copy_task *copy = make_copy(request, 0, &status);
     if (copy == NULL) return status;
-    copy_now(copy);
-    finish_copy(&copy->task);
+    do_now(copy, "dst");
     return 0;
 }
 
@@ -253,7 +274,7 @@ static int copy_async(const copy_request *request, aclrtStream handle) {
         copy->src = copy->staged;
         copy->spitch = copy->width;
     }
-    status = emu_stream_enqueue(stream, &copy->task);
+    status = enqueue_copy(stream, copy, "dst");
     return status == 0 && wait ? emu_stream_wait(stream, -1) : status;
 }
 
@@ -388,8 +409,7 @@ API aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t co
     if (status != 0) return status;
     copy_task *set = make_set(devPtr, maxCount, value, count, &status);
     if (set == NULL) return status;
-    copy_now(set);
-    finish_copy(&set->task);
+    do_now(set, "devPtr");
     return 0;
 }
 
@@ -399,7 +419,7 @@ API aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size
     int status = emu_stream_acquire(stream, &target);
     if (status != 0) return status;
     copy_task *set = make_set(devPtr, maxCount, value, count, &status);
-    return set != NULL ? emu_stream_enqueue(target, &set->task) : status;
+    return set != NULL ? enqueue_copy(target, set, "devPtr") : status;
 }
 
 /* Device memory is coherent here: nothing to do. */

@@ -2,6 +2,7 @@
 #include "ascendcl/memory/host_memory.h"
 
 #include "ascendcl/core/api_entry.h"
+#include "ascendcl/validate/validate.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -80,9 +81,10 @@ int emu_host_remove(const void *address, bool registered) {
     bool good = block != NULL, in_use = good && block->pins > 0, holds = good && !registered && registered_inside(block), freed = false;
     for (size_t i = 0; i < 64; i++) freed |= host_freed[i] == (uint64_t)(uintptr_t)address;
     if (good && !in_use && !holds) {
-        size_t at = (size_t)(block - host_blocks);
+        size_t at = (size_t)(block - host_blocks), removed = block->size;
         memmove(block, block + 1, (host_count - at - 1) * sizeof(host_block));
         host_count--;
+        if (emu_validates()) emu_validate_forget((const void *)address, removed);
         if (!registered) {
             host_allocated--;
             host_freed[host_freed_at++ % 64] = (uint64_t)(uintptr_t)address;

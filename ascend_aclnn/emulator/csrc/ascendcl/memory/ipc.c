@@ -6,6 +6,7 @@
 #include "ascendcl/memory/aliases.h"
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/validate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,6 +83,7 @@ API aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_
     if (status == 0 && !emu_memory_own(device, devPtr))
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not memory of aclrtMalloc, which alone can be exported", devPtr);
     if (status != 0) return status;
+    if (emu_validates()) emu_validate_written(devPtr, size); /* other processes may write it */
     entry *item = new_entry(device);
     item->address = devPtr;
     item->size = size;

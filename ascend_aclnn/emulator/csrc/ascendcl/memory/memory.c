@@ -6,6 +6,7 @@
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/host_memory.h"
 #include "ascendcl/stream/capture.h"
+#include "ascendcl/validate/validate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -138,6 +139,7 @@ static void clean(emu_device *device) {
 
 static void now_free(emu_device *device, emu_range range) {
     device->freed[device->freed_at++ % EMU_FREED] = range;
+    if (emu_validates()) emu_validate_forget(device->base + range.start, range.size);
     if (range.size >= PUNCH_AT_ONCE) {
         punch(device, range.start, range.start + range.size);
         return;
@@ -150,6 +152,7 @@ static void now_free(emu_device *device, emu_range range) {
 static void remember_freed(const emu_block *block, void *argument) {
     emu_device *device = argument;
     device->freed[device->freed_at++ % EMU_FREED] = (emu_range){block->start, block->span};
+    if (emu_validates()) emu_validate_forget(device->base + block->start, block->span);
 }
 
 /* Replaces the device's file by a new one, at the same addresses. */
@@ -200,6 +203,7 @@ int emu_memory_reserve(emu_device *device, uint64_t size, uint64_t tail, void **
     *address = device->base + block->start;
     pthread_mutex_unlock(&device->lock);
     if (emu_config()->fill >= 0) memset(*address, emu_config()->fill, size);
+    if (emu_validates()) emu_validate_new(*address, size);
     return 0;
 }
 
@@ -370,6 +374,7 @@ void emu_memory_release_foreign(emu_device *device, const void *address) {
     emu_block *block = emu_blocks_at(&device->blocks, emu_memory_offset(device, address));
     if (block != NULL && block->foreign) {
         device->freed[device->freed_at++ % EMU_FREED] = (emu_range){block->start, block->span};
+        if (emu_validates()) emu_validate_forget(device->base + block->start, block->span);
         device->hidden -= block->hidden;
         emu_blocks_release(&device->blocks, block);
     }
@@ -447,6 +452,7 @@ int emu_memory_map(emu_device *device, const void *address, uint64_t size, bool 
                 from - skew <= block->span - GRANULE && size <= block->span - GRANULE - (from - skew);
     bool good = fits && all_granules(block, from, size, !on);
     if (good) memset(block->mapped + (from - skew) / GRANULE, on, size / GRANULE);
+    if (good && !on && emu_validates()) emu_validate_forget(address, size);
     pthread_mutex_unlock(&device->lock);
     if (good && !on && emu_when_freed != NULL) {
         emu_captures_lock();

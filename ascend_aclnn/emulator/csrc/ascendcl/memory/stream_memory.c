@@ -3,6 +3,7 @@
 
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/memory/memory.h"
+#include "ascendcl/validate/validate.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -90,6 +91,10 @@ static int queue_value(void *address, uint64_t value, uint32_t flag, aclrtStream
     access->pinned = true;
     access->value = value;
     access->flag = flag;
+    if (emu_validates() && stream->capture == NULL) {
+        emu_validate_written(address, sizeof(uint64_t));
+        if (run == run_wait) emu_timeline_waits(stream->timeline, NULL);
+    }
     return emu_stream_enqueue(stream, &access->task);
 }
 

@@ -3,6 +3,7 @@
 
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/settings.h"
+#include "ascendcl/validate/validate.h"
 
 #include <stdlib.h>
 
@@ -360,7 +361,9 @@ static int execute(emu_model *model, emu_stream *stream) {
     bool empty = model->part_count == 0;
     if (status == 0 && !empty) model->under_way++;
     emu_captures_unlock();
-    return status != 0 || empty ? status : queue_replay(model, stream);
+    if (status != 0 || empty) return status;
+    if (emu_validates()) emu_timeline_waits(stream->timeline, NULL); /* what its tasks wait for is not known */
+    return queue_replay(model, stream);
 }
 
 API aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle) {

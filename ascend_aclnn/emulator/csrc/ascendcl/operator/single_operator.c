@@ -10,6 +10,7 @@
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/validate.h"
 
 #include "acl/acl_op.h"
 
@@ -500,6 +501,7 @@ static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *
         status = emu_memory_pin(l->device, data, size, what);
         if (status != 0) return status;
         l->addresses[l->count++] = data;
+        if (emu_validates()) emu_validate_written(data, size); /* not compared */
         offset = emu_memory_offset(l->device, data);
     }
     emu_buffer_put(&l->task.request, &offset, sizeof offset);

@@ -7,6 +7,7 @@
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/host_memory.h"
 #include "ascendcl/memory/memory.h"
+#include "ascendcl/validate/validate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,7 @@ void emu_report_leaks(void) {
 __attribute__((destructor)) static void at_exit(void) {
     if (emu_is_forked()) return;
     emu_report_leaks();
+    if (emu_validates()) emu_validate_summary();
     for (int i = 0; i < EMU_MAX_DEVICES; i++) emu_link_stop(&emu_devices[i]);
     if (leaked && emu_config()->strict) {
         fflush(NULL);

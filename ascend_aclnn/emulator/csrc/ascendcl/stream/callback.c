@@ -2,6 +2,7 @@
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/device.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/validate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,11 +17,18 @@ struct callback {
     emu_stream *target; /* whose subscriber gets it; a reference */
     callback *next;
     bool *done; /* the stream waits for it */
+    emu_clock *clock; /* what has passed when it is called; NULL: not known */
 };
+
+/* What the function does orders the host after the stream, for all that is known. */
+static void host_passes(const callback *call) {
+    if (emu_validates()) emu_host_passed(call->clock);
+}
 
 static int run_host_function(emu_task *task, emu_stream *stream) {
     (void)stream;
     callback *call = (callback *)task;
+    host_passes(call);
     call->function(call->argument);
     return 0;
 }
@@ -28,6 +36,7 @@ static int run_host_function(emu_task *task, emu_stream *stream) {
 static void finish_callback(emu_task *task) {
     const callback *call = (callback *)task;
     emu_object_release(call->target);
+    free(call->clock);
     free(task);
 }
 
@@ -42,6 +51,7 @@ API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *arg
     call->task = (emu_task){.run = run_host_function, .slow = true, .finish = finish_callback, .describe = emu_describe_nothing, .routine = emu_routine()};
     call->function = fn;
     call->argument = args;
+    if (emu_validates() && target->capture == NULL) call->clock = emu_clock_of(target->timeline);
     return emu_stream_enqueue(target, &call->task);
 }
 
@@ -109,6 +119,7 @@ API aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
 static int run_callback(emu_task *task, emu_stream *stream) {
     (void)stream; /* where a graph runs that captured it */
     callback *call = (callback *)task;
+    host_passes(call);
     pthread_mutex_lock(&reports_lock);
     report_queue *queue = queue_of(call->target->subscriber);
     if (queue == NULL) {
@@ -142,6 +153,7 @@ API aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallback
     call->task = (emu_task){.run = run_callback, .slow = true, .finish = finish_callback, .describe = emu_describe_nothing, .routine = emu_routine()};
     call->function = fn;
     call->argument = userData;
+    if (emu_validates() && target->capture == NULL) call->clock = emu_clock_of(target->timeline);
     call->blocks = blockType == ACL_CALLBACK_BLOCK;
     call->target = target;
     emu_object_hold(target);

@@ -2,6 +2,7 @@
 #include "ascendcl/stream/capture.h"
 
 #include "ascendcl/core/api_entry.h"
+#include "ascendcl/validate/validate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +115,7 @@ void emu_captured_use(emu_captured *captured, emu_device *device, const void *ad
     emu_use *use = &captured->uses[captured->use_count++];
     *use = (emu_use){.device = device, .address = address, .size = size};
     snprintf(use->name, sizeof use->name, "%s", name);
+    if (emu_validates()) emu_validate_written(address, size); /* by the graph; what it reads is not compared */
 }
 
 /* ------------------------------------------------------------------------------------------------------------- threads */

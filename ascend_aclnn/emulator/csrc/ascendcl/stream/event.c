@@ -5,6 +5,7 @@
 #include "ascendcl/core/settings.h"
 #include "ascendcl/core/sharing.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/validate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ typedef struct {
     _Atomic uint64_t time;
     emu_shared *shared; /* of an event shared with other processes, */
     uint64_t number;    /* and the recording's number in it */
+    emu_clock *clock;   /* of --validate: what has passed then; NULL: not known */
 } recording;
 
 /* The functions that create events. */
@@ -49,6 +51,7 @@ static void drop_recording(recording *record) {
     if (record == NULL || --record->references > 0) return;
     emu_object_release(record->stream);
     emu_shared_release(record->shared);
+    free(record->clock);
     free(record);
 }
 
@@ -418,6 +421,7 @@ static int record_event(aclrtEvent handle, aclrtStream stream_handle) {
     }
     recording *record = new_recording(stream);
     record->references++; /* the task's */
+    if (emu_validates()) record->clock = emu_clock_of(stream->timeline);
     if (event->shared != NULL) {
         record->shared = event->shared;
         emu_shared_hold(record->shared);
@@ -503,8 +507,10 @@ static int wait_event(aclrtStream stream_handle, aclrtEvent handle) {
     recording *record = latest_of(event);
     if (is_elsewhere(event, record)) {
         drop_recording(record);
+        if (emu_validates()) emu_timeline_waits(stream->timeline, NULL);
         return wait_elsewhere(stream, event);
     }
+    if (record != NULL && emu_validates()) emu_timeline_waits(stream->timeline, record->clock);
     if (record != NULL && !record->done) emu_stream_poll(record->stream);
     if (record == NULL || record->done) {
         drop_recording(record);
@@ -554,9 +560,11 @@ static int query_event(aclrtEvent handle, bool any_creator, bool *done) {
         drop_recording(record);
         int passed = emu_shared_wait(event->shared, emu_shared_latest(event->shared), 0);
         *done = passed != 0;
+        if (*done && emu_validates()) emu_host_passed(NULL);
         return check_recorder(passed);
     }
     *done = record != NULL ? record->done || emu_stream_passed(record->stream, record->sequence) : event->creator == CREATED_EX;
+    if (record != NULL && *done && emu_validates()) emu_host_passed(record->clock);
     drop_recording(record);
     return 0;
 }
@@ -603,8 +611,11 @@ static int synchronize_event(aclrtEvent handle, int32_t timeout) {
     if (is_elsewhere(event, record)) {
         int passed = emu_shared_wait(event->shared, emu_shared_latest(event->shared), timeout);
         status = passed != 0 ? check_recorder(passed) : event_timed_out(timeout);
+        if (status == 0 && emu_validates()) emu_host_passed(NULL);
     } else if (record != NULL && !record->done && !emu_stream_wait_for(record->stream, record->sequence, timeout)) {
         status = event_timed_out(timeout);
+    } else if (record != NULL && emu_validates()) {
+        emu_host_passed(record->clock);
     }
     drop_recording(record);
     return status != 0 ? status : emu_link_check(event->device);

@@ -2,6 +2,7 @@
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/handles.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/validate.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -131,6 +132,7 @@ static int queue_notify(aclrtNotify handle, aclrtStream stream_handle, uint32_t 
     emu_object_hold(notify);
     item->serial = emu_handle_serial(handle);
     item->timeout = timeout;
+    if (run == run_wait && emu_validates()) emu_timeline_waits(stream->timeline, NULL);
     return emu_stream_enqueue(stream, &item->task);
 }
 

@@ -6,6 +6,7 @@
 #include "ascendcl/core/plog.h"
 #include "ascendcl/core/settings.h"
 #include "ascendcl/stream/exception.h"
+#include "ascendcl/validate/validate.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,6 +21,7 @@ static _Atomic int stream_ids = 1;
 
 static void free_stream(void *object) {
     emu_stream *stream = object;
+    if (stream->timeline != 0) emu_timeline_end(stream->timeline);
     emu_link_close(&stream->connection);
     pthread_mutex_destroy(&stream->lock);
     pthread_cond_destroy(&stream->wake);
@@ -42,6 +44,7 @@ int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, void
     stream->flags = flags;
     stream->connection.channel.socket = -1;
     stream->id = stream_ids++;
+    if (emu_validates()) stream->timeline = emu_timeline_new(stream->id);
     stream->released = emu_config()->streams == STREAMS_DEFERRED ? 0 : UINT64_MAX;
     pthread_mutex_init(&stream->lock, NULL);
     emu_make_condition(&stream->wake);
@@ -528,6 +531,7 @@ int emu_stream_wait(emu_stream *stream, int32_t timeout) {
     pthread_mutex_lock(&stream->lock);
     bool aborted = stream->aborted != before;
     pthread_mutex_unlock(&stream->lock);
+    if (in_time && emu_validates()) emu_host_waited(stream->timeline);
     if (aborted) return emu_fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, NULL, "aclrtDeviceTaskAbort has dropped what was waited for");
     return in_time ? emu_stream_take_error(stream) : emu_timed_out(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002", "the stream is not done", timeout);
 }
@@ -838,9 +842,11 @@ API aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
     int failed = emu_stream_acquire(handle, &stream);
     if (failed != 0) return failed;
     failed = emu_refuse_captured(stream);
-    if (failed == 0)
-        *status = emu_stream_passed(stream, emu_stream_last(stream)) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
-    return failed;
+    if (failed != 0) return failed;
+    bool passed = emu_stream_passed(stream, emu_stream_last(stream));
+    if (passed && emu_validates()) emu_host_waited(stream->timeline);
+    *status = passed ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    return 0;
 }
 
 API aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {

@@ -115,6 +115,7 @@ struct emu_stream {
     bool broken;                  /* the error stays: every wait returns it */
     emu_capture *_Atomic capture; /* that records its tasks, or NULL; changes under the captures' lock */
     uint32_t lane;                /* its number in the capture */
+    uint32_t timeline;            /* of --validate; 0: none */
     emu_update *_Atomic update;   /* under the captures' lock */
     /* host callbacks (aclrtSubscribeReport) */
     _Atomic uint64_t subscriber;

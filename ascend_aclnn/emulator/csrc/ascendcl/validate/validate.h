@@ -1,0 +1,50 @@
+/* --validate: accesses to memory that nothing orders (sync), and reads of device memory that was never written (memory). */
+#ifndef EMU_VALIDATE_H
+#define EMU_VALIDATE_H
+
+#include "ascendcl/core/settings.h"
+
+/* Everything that is in order with itself has a timeline: each stream, and the host (0), all of whose threads count as one. A task
+ * is a launch, copy or fill; the tasks of a timeline are numbered from 1 on. */
+#define EMU_HOST_TIMELINE 0u
+
+typedef enum { ACCESS_READ, ACCESS_UPDATE, ACCESS_WRITE } emu_access_kind; /* an update reads and writes */
+
+/* Rows of `size` bytes, `pitch` apart, that a task accesses. */
+typedef struct {
+    emu_access_kind kind;
+    const void *address;
+    uint64_t size, rows, pitch;
+    const char *argument;    /* ends at a space or at its end; lives as long as the process */
+    int member;              /* of a list, from 0 on; -1: the argument is not a list */
+    bool vague;              /* a part of these bytes, not known which: writes count as memory that is written, and nothing else */
+} emu_access;
+
+/* What is known to have passed: the number of the last task of each timeline. */
+typedef struct emu_clock emu_clock;
+
+/* Whether something is validated. The other functions may only be called then. */
+static inline bool emu_validates(void) { return __builtin_expect(emu_config()->validate != 0, 0); }
+
+/* A timeline for a new stream, which begins after what the host has waited for. And its end, when all its tasks have ended. */
+uint32_t emu_timeline_new(int stream);
+void emu_timeline_end(uint32_t timeline);
+/* A task is queued; its accesses are compared with those of earlier tasks. */
+LINK void emu_validate_task(uint32_t timeline, const char *name, const emu_access *accesses, size_t count);
+/* What has passed when the tasks that a timeline has so far have; the caller frees it with free. */
+emu_clock *emu_clock_of(uint32_t timeline);
+/* Later tasks wait for what a clock says. NULL: for something that is not known, so nothing is compared until the host waits. */
+void emu_timeline_waits(uint32_t timeline, const emu_clock *clock);
+/* The host has waited for all tasks of a timeline; for what a clock says (NULL: it is not known, and may be everything). */
+LINK void emu_host_waited(uint32_t timeline);
+void emu_host_passed(const emu_clock *clock);
+
+/* Memory is new, is freed, or is written by something that is not seen. */
+void emu_validate_new(const void *address, uint64_t size);
+void emu_validate_forget(const void *address, uint64_t size);
+LINK void emu_validate_written(const void *address, uint64_t size);
+
+/* Prints how much was compared and found. */
+void emu_validate_summary(void);
+
+#endif

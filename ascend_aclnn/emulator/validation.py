@@ -1,0 +1,77 @@
+"""``emulator run --validate``: a program is run, and what the emulated libraries find becomes the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from types import FrameType
+
+KINDS = ("memory", "sync")
+VARIABLE, REPORT = "ASCEND_EMULATOR_VALIDATE", "ASCEND_EMULATOR_VALIDATE_REPORT"
+
+FOUND = 1  # the exit status when there is a finding
+
+_PASSED_ON = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
+]
+
+
+def parse(text: str) -> str:
+    """The option's value as the libraries read it."""
+    words = text.split(",")
+    unknown = [word for word in words if word not in KINDS]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"{text} is not a list of {' and '.join(KINDS)}; write --validate=LIST -- PROGRAM"
+        )
+    return ",".join(word for word in KINDS if word in words)
+
+
+def run(executable: str, program: Sequence[str], variables: Mapping[str, str], kinds: str) -> int:
+    """Runs a program and waits for it; 1 if it or a process that it started made a finding, else the program's own status.
+
+    The findings are printed by the libraries as they are made. Signals are passed on to the program, and a
+    signal that ends it ends this process too.
+    """
+    with tempfile.NamedTemporaryFile(prefix="ascend-validate-") as report:
+        status = _run(executable, program, {**variables, VARIABLE: kinds, REPORT: report.name})
+        found = os.path.getsize(report.name) > 0
+    if found:
+        return FOUND
+    if status < 0:
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+        return 128 - status  # where the signal is blocked
+    return status
+
+
+def _run(executable: str, program: Sequence[str], variables: Mapping[str, str]) -> int:
+    """Runs a program and passes signals on to it, those too that come before it has started."""
+    process: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        # A terminal sends the interrupt to the program as well.
+        if number in (signal.SIGINT, signal.SIGQUIT) and sys.stdin is not None and sys.stdin.isatty():
+            return
+        if process is None:
+            early.append(number)
+        else:
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+    try:
+        process = subprocess.Popen(program, executable=executable, env=variables)
+        for number in early:
+            process.send_signal(number)
+        return process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
