@@ -43,6 +43,7 @@ class Untouchable:
     """The storage (and backend) of tensors whose data nobody may look at."""
 
     name, device, nbytes, has_memory = "untouchable", 0, 0, False
+    graph, captures = None, ()  # no stream is captured
 
     @property
     def backend(self) -> Untouchable:
