@@ -36,6 +36,7 @@ NAVIGATION = (
     ("docs/emulator/mindspore.md", "MindSpore", "使用 MindSpore"),
     ("docs/emulator/cpp.md", "C++ clients, ggml, llama.cpp", "C++ 程序、ggml 与 llama.cpp"),
     ("docs/emulator/graphs.md", "Graphs", "仿真设备上的图"),
+    ("docs/emulator/validate.md", "Validation", "校验"),
     ("docs/emulator/reference.md", "Reference", "参考手册"),
     ("docs/emulator/functions.md", "Functions that torch_npu looks up", "torch_npu 查找的函数"),
     ("docs/emulator/how-it-works.md", "How it works", "工作原理"),
