@@ -2817,11 +2817,16 @@ def attention_worker_combine(schedule_context: _A, expert_scales: _A, layer_id: 
 def average_pooling_grad(orig_input_shape: _Ints, grad_output: _A, kernel_h: _Int = 2, kernel_w: _Int = 2, stride_h: _Int = 1, stride_w: _Int = 1, pad_top: _Int = 0, pad_bottom: _Int = 0, pad_left: _Int = 0, pad_right: _Int = 0, ceil_mode: _Bool = False, count_include_pad: _Bool = True, divisor_override: _Int = 0, *, out: _OutA = None, stream: None = None) -> _N:
     """Computes the gradient of average pooling: each window's gradient is spread evenly over it.
 
+    orig_input_shape: shape of the input of the forward operator
     grad_output: gradient of the output
     kernel_h: height of the kernel
     kernel_w: width of the kernel
     stride_h: distance between blocks along the rows
     stride_w: distance between blocks along the columns
+    pad_top: rows of padding above
+    pad_bottom: rows of padding below
+    pad_left: columns of padding on the left
+    pad_right: columns of padding on the right
     ceil_mode: round the number of windows up, not down
     count_include_pad: padding counts in the divisor
     divisor_override: divisor instead of the window's size; 0 for none
@@ -11127,6 +11132,11 @@ def gaussian_blur(src: _A, ksize: _Ints, sigma_x: _Float, sigma_y: _Float, borde
     """Blurs an image with a Gaussian kernel.
 
     src: elements that are written
+    ksize: width and height of the kernel
+    sigma_x: standard deviation along the width, in pixels
+    sigma_y: standard deviation along the height, in pixels; 0: that of the width
+    border_type: how pixels beyond the border are made, by number
+    dst: the blurred image
     """
 @overload
 def gaussian_blur(src: Tensor, ksize: _Ints, sigma_x: _Float, sigma_y: _Float, border_type: _Int, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
@@ -13138,7 +13148,11 @@ def gt_tensor(self: _A, other: _A, *, out: _OutB = None, stream: Stream) -> Tens
 def hans_decode(mantissa: _A, fixed: _A, var: _A, pdf: _A, reshuff: _Bool = False, *, out: _OutA = None, stream: None = None) -> _N:
     """Restores a tensor from what HansEncode has compressed: mantissas, coded exponents and their distribution.
 
+    mantissa: the bytes of each element that hold no exponent
+    fixed: coded exponents, a part for each core
     var: parameters that are trained
+    pdf: how often each exponent byte occurs, 256 counts
+    reshuff: the streams of all cores lie one behind the other in fixed
     out: restored tensor
     """
 @overload
@@ -13158,6 +13172,12 @@ class HansEncodeResult(NamedTuple, Generic[_T]):
 def hans_encode(input_tensor: _A, pdf: _A, statistic: _Bool = False, reshuff: _Bool = False, *, out: _OutA = None, stream: None = None) -> HansEncodeResult[_N]:
     """Compresses a tensor without loss: the bytes that hold exponents are coded by their distribution, mantissas kept apart.
 
+    input_tensor: tensor to compress
+    pdf: how often each exponent byte occurs, 256 counts
+    statistic: count the distribution first, into pdf
+    reshuff: the streams of all cores lie one behind the other in fixed
+    mantissa: the bytes of each element that hold no exponent
+    fixed: coded exponents, a part for each core
     var: variance
     """
 @overload
@@ -18682,6 +18702,7 @@ def max_pool3_d(x: _A, ksize: _Ints, strides: _Ints, padding: str, pads: Optiona
     """Takes the largest element of windows of three axes.
 
     x: images or volumes, channels second
+    ksize: width and height of the kernel
     strides: distance between windows (or elements), one for each axis
     pads: padding of each space axis
     dilation: distance between the elements of the kernel
@@ -18744,6 +18765,7 @@ def max_pool_v3(x: _A, ksize: _Ints, strides: _Ints, pads: _Ints = (0, 0, 0, 0),
     """Takes the largest element of windows of two axes.
 
     x: images or volumes, channels second
+    ksize: width and height of the kernel
     strides: distance between windows (or elements), one for each axis
     pads: padding of each space axis
     out: pooled values
@@ -31276,6 +31298,7 @@ class ViewCopyResult(NamedTuple, Generic[_T]):
 def view_copy(dst_size: _A, dst_stride: _A, dst_storage_offset: _A, src: _A, src_size: _A, src_stride: _A, src_storage_offset: _A, *, out: _OutA = None, stream: None = None) -> ViewCopyResult[_N]:
     """Copies between two views that sizes, strides and offsets describe.
 
+    dst: the blurred image
     src: elements that are written
     """
 @overload

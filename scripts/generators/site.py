@@ -30,7 +30,7 @@ NAVIGATION = (
     ("docs/arrays.md", "Tensors as arrays", "数组用法"),
     ("docs/streams.md", "Streams and memory", "流与内存"),
     ("docs/graphs.md", "Graphs", "图的捕获与重放"),
-    ("docs/torch.md", "torch: gradients, shapes", "torch:梯度与形状"),
+    ("docs/torch.md", "torch: gradients, shapes", "torch：梯度与形状"),
     ("docs/emulator/README.md", "Start here", "快速开始"),
     ("docs/emulator/torch-npu.md", "torch_npu", "使用 torch_npu"),
     ("docs/emulator/mindspore.md", "MindSpore", "使用 MindSpore"),
