@@ -17,6 +17,7 @@ from ascend_aclnn import catalog
 from ascend_aclnn.backends.npu import library
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.cli.host_checks import device_nodes
+from ascend_aclnn.core import files
 from ascend_aclnn.emulator.build import CompilerError, build
 from ascend_aclnn.verify import history
 from ascend_aclnn.verify.batches import Batches, NoDevice, Outcome
@@ -131,7 +132,7 @@ def _begun(directory: Path, report: Report, units: list[str]) -> list[Outcome]:
         return found
     for file in (directory / CASES).iterdir():
         if file.suffix in (".aclnn", ".svg"):
-            file.unlink()
+            files.discard(file)
     return []
 
 

@@ -17,6 +17,7 @@ from ascend_aclnn.call import plan
 from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.outputs import bind_outputs
 from ascend_aclnn.catalog import Kind, Operator
+from ascend_aclnn.core import files
 from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.tensor import Tensor
@@ -61,7 +62,7 @@ def record(
     launch has none. ``absent`` is the position of an input that was a null pointer. ``statuses`` and ``error`` are how both
     phases ended.
     """
-    path.unlink(missing_ok=True)
+    files.discard(path)
     names = tuple(p.name for p in operator.parameters)
     prototype = Prototype(operator.name, names, tuple(p.direction for p in operator.parameters))
     with aclnn.use_backend("numpy", soc=device["soc"]), Writer(path, _header(device)) as writer:

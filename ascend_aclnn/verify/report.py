@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
-import os
 import platform
 import statistics
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn import catalog
+from ascend_aclnn.core import files
 from ascend_aclnn.core.socs import soc
 from ascend_aclnn.verify.batches import Outcome
 from ascend_aclnn.verify.checks import CHECKS
@@ -84,7 +84,7 @@ class Report:
         for name, content in ((RESULT, json.dumps(result, indent=1)), (PAGE, page(result))):
             new = directory / f".{name}.new"
             new.write_text(content, encoding="utf-8")
-            os.replace(new, directory / name)
+            files.move(new, directory / name)
 
     def __str__(self) -> str:
         return "\n".join(line for part in (self._failures(), self._rows()) for line in part)
