@@ -182,8 +182,14 @@ except BufferError as error:
     print(error)
 print(torch.from_numpy(x.numpy()).tolist())
 """
-    environment = {**os.environ, "ASCEND_HOME_PATH": str(emulator_home), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    result = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
+    environment = {
+        **os.environ,
+        "ASCEND_HOME_PATH": str(emulator_home),
+        "ASCEND_ACLNN_BACKEND": "npu",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+    }
+    result = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
     first, second = result.stdout.splitlines()
     assert "torch.from_numpy(x.numpy())" in first and second == "[1.0, 1.0, 1.0]" and not result.stderr
 
