@@ -37,7 +37,7 @@ try:
     acl.rt.malloc(64)
 except TypeError as error:
     print(error)
-for missing in ("no_such_function", "launch_host_func"):  # the second one came with 8.5.0
+for missing in ("no_such_function", "launch_simt_kernel_with_host_args"):  # the second one is 9.2.0's
     try:
         getattr(acl.rt, missing)
     except AttributeError as error:
@@ -64,7 +64,7 @@ def test_programs_import_acl_under_emulator_run(emulator_home: Path) -> None:
         "0 0 0 0",
         "acl.rt.malloc takes 2 arguments (size, policy); 1 were passed",
         "module 'acl.rt' has no function 'no_such_function'",
-        "acl.rt.launch_host_func: this CANN has no aclrtLaunchHostFunc",
+        "acl.rt.launch_simt_kernel_with_host_args: this CANN has no aclrtLaunchSIMTKernelWithHostArgs",
         "True aclrtMalloc(void ** devPtr, size_t size, aclrtMemMallocPolicy policy)",
     ]
 
