@@ -118,6 +118,9 @@ class Example(NamedTuple):
         return self.shown.format(self.call)
 
 
+PHASE_ONE = "GetWorkspaceSize"  # what follows the name of an operator in that of its phase one
+
+
 @dataclass(frozen=True, eq=False)  # one object per operator: compared and hashed by identity
 class Operator:
     """One aclnn operator: its C prototype and what its document says."""
@@ -143,7 +146,7 @@ class Operator:
     @property
     def phase_one(self) -> str:
         """Name of the C function of phase one."""
-        return self.name + "GetWorkspaceSize"
+        return self.name + PHASE_ONE
 
     @functools.cached_property
     def inputs(self) -> tuple[Parameter, ...]:

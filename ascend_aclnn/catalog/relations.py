@@ -59,21 +59,21 @@ def _forward_of() -> dict[str, tuple[str, ...]]:
 
 def relations(operator: Operator) -> Relations:
     """What else there is of an operator."""
-    own = name_parts(operator.name)
-    group = {name: parts for name, parts in _groups().get(own.base, {}).items() if name != operator.name}
+    this = name_parts(operator.name)
+    group = {name: parts for name, parts in _groups().get(this.base, {}).items() if name != operator.name}
     listed = _forward_of()
-    forward = {name for name, parts in group.items() if own.gradient and not parts.gradient}
-    gradients = {name for name, parts in group.items() if parts.gradient and not own.gradient}
+    forward = {name for name, parts in group.items() if this.gradient and not parts.gradient}
+    gradients = {name for name, parts in group.items() if parts.gradient and not this.gradient}
     forward |= set(listed.get(operator.name, ()))
     gradients |= {gradient for gradient, names in listed.items() if operator.name in names}
-    same = {name: parts for name, parts in group.items() if parts.gradient == own.gradient}
-    others = {name for name, parts in same.items() if parts.in_place != own.in_place}
-    versions = {name for name, parts in same.items() if parts.in_place == own.in_place}
+    same = {name: parts for name, parts in group.items() if parts.gradient == this.gradient}
+    others = {name for name, parts in same.items() if parts.in_place != this.in_place}
+    versions = {name for name, parts in same.items() if parts.in_place == this.in_place}
     return Relations(
         tuple(sorted(forward)),
         tuple(sorted(gradients)),
-        () if own.in_place else tuple(sorted(others)),
-        tuple(sorted(others)) if own.in_place else (),
+        () if this.in_place else tuple(sorted(others)),
+        tuple(sorted(others)) if this.in_place else (),
         tuple(sorted(versions)),
     )
 

@@ -230,11 +230,11 @@ def meaning(operator: Operator, parameter: Parameter) -> str:
     """
     kind = KIND_WORDS.get(parameter.kind, "int")
     for key in (f"{parameter.python_name}:{kind}:{parameter.direction}", f"{parameter.python_name}:{kind}"):
-        found = _meanings().get(key, "")
-        if isinstance(found, dict):
-            found = next((words for scope, words in found.items() if in_scope(operator, scope)), "")
-        if found:
-            return str(found)
+        meaning = _meanings().get(key, "")
+        if isinstance(meaning, dict):
+            meaning = next((words for scope, words in meaning.items() if in_scope(operator, scope)), "")
+        if meaning:
+            return str(meaning)
     return ""
 
 

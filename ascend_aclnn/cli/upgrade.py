@@ -34,7 +34,6 @@ _FAIL_ON: dict[str, tuple[str, ...]] = {
 _CODE = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hh", ".hpp", ".py")
 _C_NAME = re.compile(r"\b(?:acl\w+|lib\w+\.so)\b")
 _LINKED = re.compile(r"-l(\w+)|\b(ascendcl|opapi)\b")
-_PHASE_ONE = "GetWorkspaceSize"
 
 
 class Use(NamedTuple):
@@ -135,7 +134,7 @@ def named(path: Path) -> list[Use]:
 def _c_name(word: str) -> str:
     """The C name of an operator, function or library that is written in C or in Python."""
     word = word.removeprefix("ascend_aclnn.").removeprefix("aclnn.").removeprefix("ops.")
-    stem = word.removesuffix(_PHASE_ONE)
+    stem = word.removesuffix(catalog.PHASE_ONE)
     return catalog.python_names().get(word, stem if stem in catalog.names() else word)
 
 

@@ -126,10 +126,10 @@ def _begun(directory: Path, report: Report, units: list[str]) -> list[Outcome]:
     alike = (old.get("device"), old.get("seed"), old.get("all")) == (report.device, report.seed, report.thorough)
     if old.get("left") and alike:
         names = {field.name for field in dataclasses.fields(Outcome)}
-        found = [Outcome(**{name: unit[name] for name in names}) for unit in old["units"] if unit["unit"] in units]
+        outcomes = [Outcome(**{name: unit[name] for name in names}) for unit in old["units"] if unit["unit"] in units]
         report.seconds = old["seconds"]
-        _say(f"{directory} goes on: {len(found)} of {len(units)} have been tried")
-        return found
+        _say(f"{directory} goes on: {len(outcomes)} of {len(units)} have been tried")
+        return outcomes
     for file in (directory / CASES).iterdir():
         if file.suffix in (".aclnn", ".svg"):
             files.discard(file)

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Optional
 
+from ascend_aclnn import catalog
 from ascend_aclnn.core import elf
 
 # What an extension module finds in the interpreter, and in a torch that may be of another version here.
 _OF_OTHERS = re.compile("_?Py[A-Z_]|_ZN?K?[RO]?(3c10|2at|5torch|9torch_npu|6caffe2)")
-_PHASE_ONE = "GetWorkspaceSize"
 _PACKAGES = ("torch", "torch_npu", "mindspore")  # with libraries that clients link, in their directory lib
 _SYSTEM = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
 
@@ -57,7 +57,7 @@ def check(paths: Sequence[str], libraries: Path) -> Iterator[Lacks]:
 def _looked_up(path: Path) -> set[str]:
     """The operators whose names a library holds as text, for dlsym."""
     names = elf.strings(path, "aclnn[A-Z][A-Za-z0-9]*")
-    return {name[: -len(_PHASE_ONE)] if name.endswith(_PHASE_ONE) else name for name in names}
+    return {name.removesuffix(catalog.PHASE_ONE) for name in names}
 
 
 class _Scope:

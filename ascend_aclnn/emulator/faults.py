@@ -40,7 +40,6 @@ CALL_KINDS = {
     "die": "the program is killed in the call",
 }
 KERNEL_FAULT = 507015  # ACL_ERROR_RT_AICORE_EXCEPTION
-_PHASE_ONE = "GetWorkspaceSize"
 
 
 class Fault(NamedTuple):
@@ -139,4 +138,4 @@ def _functions() -> Iterator[str]:
     yield from json.loads((catalog.DATA / "runtime_functions.json").read_text(encoding="utf-8"))
     for name in catalog.names():
         yield name
-        yield name + _PHASE_ONE
+        yield name + catalog.PHASE_ONE

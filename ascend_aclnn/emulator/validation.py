@@ -41,8 +41,8 @@ def run(executable: str, program: Sequence[str], variables: Mapping[str, str], k
     """
     with tempfile.NamedTemporaryFile(prefix="ascend-validate-") as report:
         status = _run(executable, program, {**variables, VARIABLE: kinds, REPORT: report.name})
-        found = os.path.getsize(report.name) > 0
-    if found:
+        has_findings = os.path.getsize(report.name) > 0
+    if has_findings:
         return FOUND
     if status < 0:
         with contextlib.suppress(OSError):  # SIGKILL has no handler

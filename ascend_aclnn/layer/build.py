@@ -154,7 +154,7 @@ def _stand_in(directory: Path, compiler: str, soname: str) -> str:
 def layer_of(directory: Path) -> Optional[dict[str, object]]:
     """What a layer's directory says of itself; None for another directory."""
     try:
-        found = json.loads((directory / MARK).read_text(encoding="utf-8"))
+        mark = json.loads((directory / MARK).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return mark if isinstance(mark, dict) else None

@@ -32,10 +32,10 @@ def environment(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
 
     LookupError where it has none. The layer is built if it has not been.
     """
-    found = search(environ)
-    if found.runtime is None:
-        raise LookupError(found.explain())
-    directory = found.runtime.parent
+    cann = search(environ)
+    if cann.runtime is None:
+        raise LookupError(cann.explain())
+    directory = cann.runtime.parent
     settings = {
         "RECORD": str(options.record.absolute()),
         "DATA": checked_data(options.data),
@@ -61,11 +61,11 @@ def keep_in_front(environ: Mapping[str, str]) -> dict[str, str]:
         return dict(environ)
     paths = [path for path in environ.get("LD_LIBRARY_PATH", "").split(":") if path and layer_of(Path(path)) is None]
     variables = {**environ, "LD_LIBRARY_PATH": ":".join(paths)}
-    found = search(variables)
-    if found.runtime is None:
+    cann = search(variables)
+    if cann.runtime is None:
         return variables
-    variables[PREFIX + "HEADER"] = json.dumps(_facts(found.runtime.parent))
-    return in_front(variables, found.runtime.parent)
+    variables[PREFIX + "HEADER"] = json.dumps(_facts(cann.runtime.parent))
+    return in_front(variables, cann.runtime.parent)
 
 
 def _facts(directory: Path) -> dict[str, object]:

@@ -103,8 +103,8 @@ class Recording:
     def notes(self) -> list[str]:
         """The recorder's remarks."""
         kind = _EVENTS.index(chunks.NOTE)
-        found = (self._event(position) for position, one in enumerate(self._kinds) if one == kind)
-        return [note.text for note in found if isinstance(note, Note)]
+        notes = (self._event(position) for position, one in enumerate(self._kinds) if one == kind)
+        return [note.text for note in notes if isinstance(note, Note)]
 
     def data(self, key: str) -> bytes:
         """Recorded bytes; RecordingError where they are absent, damaged or larger than the limit."""
@@ -146,11 +146,11 @@ class Recording:
 
     def _launch(self, number: int) -> Launch:
         position = self._launches[number]
-        found = self._event(position)
-        assert isinstance(found, Launch)
-        if found.index != number:
-            raise self._file.error(self._starts[position], f"launch {number} says that it is number {found.index}")
-        return found
+        launch = self._event(position)
+        assert isinstance(launch, Launch)
+        if launch.index != number:
+            raise self._file.error(self._starts[position], f"launch {number} says that it is number {launch.index}")
+        return launch
 
     def _parse(self, chunk: Chunk, payload: bytes, use: Callable[[bytes, Any], T]) -> T:
         try:

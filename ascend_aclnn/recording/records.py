@@ -312,7 +312,7 @@ def tensor(record: Any) -> TensorDescription:
     shape = fields.integers("shape")
     strides = fields.integers("strides") if "strides" in fields else contiguous_strides(shape)
     storage = fields.integers("storage_shape") if "storage_shape" in fields else shape
-    found = TensorDescription(
+    description = TensorDescription(
         fields.integer("dtype", low=-(1 << 31), high=(1 << 31) - 1),
         fields.integer("format", low=-(1 << 31), high=(1 << 31) - 1),
         shape,
@@ -326,7 +326,7 @@ def tensor(record: Any) -> TensorDescription:
         raise ValueError(f"{max(len(shape), len(storage))} dimensions; at most {MOST_DIMS} are read")
     if any(not -_INT64 <= n < _INT64 for n in (*shape, *strides, *storage)):
         raise ValueError("a size or stride that has more than 64 bits")
-    return found
+    return description
 
 
 class Tables:
@@ -337,11 +337,11 @@ class Tables:
         self.operators: list[Prototype] = []
         self.sites: list[tuple[Frame, ...]] = []
 
-    def add(self, table: list[Any], record: Any, made: Any) -> None:
+    def add(self, table: list[Any], record: Any, entry: Any) -> None:
         number = Fields(record).integer("id", low=0)
         if number != len(table):
             raise ValueError(f"id is {number}; the next one is {len(table)}")
-        table.append(made)
+        table.append(entry)
 
     def site(self, record: Any) -> tuple[Frame, ...]:
         listed = Fields(record).items("frames")

@@ -67,9 +67,9 @@ class Writer:
 
     def tensor(self, array: npt.ArrayLike, description: TensorDescription) -> str:
         """Puts the elements of a row-major tensor without an offset into the recording; the key of its bytes."""
-        found = np.ascontiguousarray(array)
+        values = np.ascontiguousarray(array)
         bits = description.spec.dtype.bits
-        data = pack_bits(found, bits) if 0 < bits < 8 else found.reshape(-1).view(np.uint8)
+        data = pack_bits(values, bits) if 0 < bits < 8 else values.reshape(-1).view(np.uint8)
         start, stop = description.byte_range
         if start or stop != data.nbytes:
             raise ValueError(f"an array of {data.nbytes} bytes for {description}; it needs bytes {start} to {stop}")

@@ -182,10 +182,10 @@ def crypto(
     else:
         if tag is None or tag.size != _BLOCK or not len(start):
             raise DataError("tag", "GCM takes a tag of 16 bytes and an iv with elements")
-        result, made = _galois(data, start, keys, mode == _ENCRYPT)
-        if mode == _DECRYPT and not np.array_equal(made, tag.reshape(-1)):
+        result, computed_tag = _galois(data, start, keys, mode == _ENCRYPT)
+        if mode == _DECRYPT and not np.array_equal(computed_tag, tag.reshape(-1)):
             raise DataError("tag", "does not belong to this text, key and iv")
         if tag_out is not None:
-            tag_out[...] = made.reshape(tag_out.shape)
+            tag_out[...] = computed_tag.reshape(tag_out.shape)
     target[...] = result.view(target.dtype).reshape(target.shape)
     status[...] = 0

@@ -30,7 +30,7 @@ def _upsample(
     layout: str = "out",
     empty: str = "",
 ) -> None:
-    """Resamples ``image`` to outputSize: (n, c, *sizes) becomes ``made``, in the layout of the output.
+    """Resamples ``image`` to outputSize: (n, c, *sizes) becomes ``resized``, in the layout of the output.
 
     ``more`` says how the output is compared; ``whole_batch``: whether the batch, too, must not be empty; ``empty`` names
     the tensors with which, empty, nothing is checked.
@@ -45,7 +45,7 @@ def _upsample(
             out_last=f"last if {layout} is None else {layout}.format in (NHWC, NDHWC)",
             c="image[-1] if last else image[1]",
             sizes="image[1:-1] if last else image[2:]",
-            made="(image[0], *outputSize, c) if out_last else (image[0], c, *outputSize)",
+            resized="(image[0], *outputSize, c) if out_last else (image[0], c, *outputSize)",
         ),
         require("c > 0", "all(size > 0 for size in sizes)", *(("image[0] > 0",) if whole_batch else ())),
         positive("outputSize"),
@@ -85,7 +85,7 @@ def _shrinks_50_times(division: str) -> Check:
 
 _NEAREST = plus_bf16(FLOATS_AND_DOUBLE + " UINT8")
 _EXACT: DtypeSet = {"950": FLOATS, "": FLOATS + " UINT8"}
-_OUT, _COPIED = output_shape(out="made"), copied_output_shape(out="made")
+_OUT, _COPIED = output_shape(out="resized"), copied_output_shape(out="resized")
 
 _upsample("Nearest1d", 1, _NEAREST, *_layouts("NCL"), _COPIED)
 _upsample("Nearest1dV2", 1, _NEAREST, *_layouts("NCL"), _SPATIAL_OUT, _COPIED)

@@ -48,7 +48,7 @@ def _forward(gates: int) -> Check:
         hidden=f"params[0][0] // {gates}",
         steps=f"batchSizes.size if {_PACKED} else input[1] if batchFirst else input[0]",
         batch=f"input[0] // steps if {_PACKED} else input[0] if batchFirst else input[1]",
-        made=f"(steps, batch, directions * hidden) if {_PACKED} else (*input[:2], directions * hidden)",
+        sequence=f"(steps, batch, directions * hidden) if {_PACKED} else (*input[:2], directions * hidden)",
     )
 
 
@@ -70,7 +70,7 @@ def _padded(states: tuple[str, ...], gate_values: tuple[str, ...], hx: tuple[Che
         rank(3, "input"),
         _weights("params"),
         *hx,
-        has_shape(output="made", **dict.fromkeys(states, "state")),
+        has_shape(output="sequence", **dict.fromkeys(states, "state")),
         when("train", _shapes("gate", *gate_values)),
     )
 
@@ -78,7 +78,7 @@ def _padded(states: tuple[str, ...], gate_values: tuple[str, ...], hx: tuple[Che
 def _outputs(states: tuple[str, ...], gate_values: tuple[str, ...]) -> tuple[Check, ...]:
     return (
         infer_shape(
-            output="made",
+            output="sequence",
             **dict.fromkeys(states, "state"),
             # Where there are more cells than parameters, those are refused.
             **dict.fromkeys(gate_values, "[gate] * min(cells, len(params)) if train else None"),
@@ -105,7 +105,7 @@ _LSTM_PACKED = (
         require("batchSizes[0] > 0", "input[0] % batchSizes[0] == 0"),
         _weights("params"),
         _shapes("state", "hx"),
-        has_shape(output="made", hy="state", cy="state"),
+        has_shape(output="sequence", hy="state", cy="state"),
         when("train", _shapes("gate", *_LSTM_KEPT)),
         *_dtypes(_LSTM_STATES, _LSTM_KEPT),
         dtypes("INT64", "batchSizes"),

@@ -222,8 +222,8 @@ def _histogram(actual: Array, golden: Array, dtype: DataType) -> dict[str, int]:
         power = np.clip(np.ceil(np.log2(np.maximum(error, 1))), 0, _LARGEST_BIN).astype(int)
     counts = np.bincount(power)
     names = [*(str(2**k) for k in range(_LARGEST_BIN)), "more"]
-    found = {"0": int(np.count_nonzero(exact)), **{name: int(count) for name, count in zip(names, counts)}}
-    return {**found, "NaN, inf": int(np.count_nonzero(misplaced))} if misplaced.any() else found
+    bins = {"0": int(np.count_nonzero(exact)), **{name: int(count) for name, count in zip(names, counts)}}
+    return {**bins, "NaN, inf": int(np.count_nonzero(misplaced))} if misplaced.any() else bins
 
 
 _WIDTH, _PLOT_HEIGHT, _MARGIN = 640, 190, 20  # of the picture, in pixels

@@ -77,8 +77,8 @@ def record(
         values, address = [], _ALIGNMENT
         for parameter, value in zip(operator.parameters, invocation.values):
             result = next(wrote, None) if parameter.direction != "in" else None
-            made, address = _value(writer, parameter, value, result, address)
-            values.append(made)
+            recorded, address = _value(writer, parameter, value, result, address)
+            values.append(recorded)
         writer.launch(prototype, values, statuses=statuses, error=error)
         writer.note(f"ascend-aclnn verify: {operator.name} [{case.label}], seed {case.seed}")
 

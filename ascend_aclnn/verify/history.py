@@ -46,15 +46,15 @@ class History:
             (f"slower on the host (beyond {SLOWER:g} times, {LEAST:g} us)", self.slower),
             (f"faster on the host (beyond {SLOWER:g} times, {LEAST:g} us)", self.faster),
         )
-        for title, found in parts:
-            if found:
-                yield f"{title}: {len(found)}"
-                yield from (f"  {unit}  {text}" for unit, text in list(found.items())[:_SHOWN])
-                if len(found) > _SHOWN:
-                    yield f"  ... {len(found) - _SHOWN} more; --json lists all"
+        for title, units in parts:
+            if units:
+                yield f"{title}: {len(units)}"
+                yield from (f"  {unit}  {text}" for unit, text in list(units.items())[:_SHOWN])
+                if len(units) > _SHOWN:
+                    yield f"  ... {len(units) - _SHOWN} more; --json lists all"
         if self.missing:
             yield f"of the older run, {self.missing} were not tried in this one"
-        if not any(found for _, found in parts):
+        if not any(units for _, units in parts):
             yield "nothing became wrong, mended, left out, slower or faster"
 
 

@@ -185,8 +185,8 @@ def _body(unit: dict[str, Any]) -> Iterator[str]:
         if any(fault["recording"] for fault in unit["faults"]):
             yield "<p class='muted'>ascend-aclnn replay RECORDING --compare shows the difference again.</p>"
     outputs = [(case["case"], output) for case in unit["judged"] for output in case["outputs"] if "size" in output]
-    for title, found in (("ULP", _floats(outputs)), ("units", _integers(outputs))):
-        bins = _summed(found)
+    for title, judged in (("ULP", _floats(outputs)), ("units", _integers(outputs))):
+        bins = _summed(judged)
         if bins:
             yield f"<h3>Errors in {title}</h3>"
             yield _histogram(bins, f"{name}: elements by error, at most so many {title}")
@@ -237,13 +237,13 @@ def _summed(outputs: list[dict[str, Any]]) -> dict[str, int]:
 
 def _worst(outputs: Outputs) -> list[list[Any]]:
     """The elements that are farthest off, those of failed outputs first."""
-    found = [
+    elements = [
         (bool(output["fault"]), _size(ulp if ulp != "nan" else error), [case, output["name"], index, *rest, error, ulp])
         for case, output in outputs
         for index, *rest, error, ulp in output["worst"]
     ]
-    found.sort(key=lambda item: (not item[0], -item[1]))
-    return [row for _, _, row in found[:_WORST]]
+    elements.sort(key=lambda item: (not item[0], -item[1]))
+    return [row for _, _, row in elements[:_WORST]]
 
 
 def _size(number: Any) -> float:

@@ -128,13 +128,13 @@ class Report:
 
 def environment() -> dict[str, str]:
     """Versions of what takes part on the host."""
-    found = {"ascend_aclnn": __version__, "python": platform.python_version()}
+    versions = {"ascend_aclnn": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return {**found, "system": f"{platform.system()} {platform.release()} {platform.machine()}"}
+    return {**versions, "system": f"{platform.system()} {platform.release()} {platform.machine()}"}
 
 
 def title(device: dict[str, Any]) -> str:

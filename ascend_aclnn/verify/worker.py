@@ -192,10 +192,10 @@ class Worker:
 
 def _figures(output: Output) -> dict[str, Any]:
     """An output as a report keeps it."""
-    found: dict[str, Any] = {"name": output.name, "fault": output.fault}
+    figures: dict[str, Any] = {"name": output.name, "fault": output.fault}
     comparison = output.comparison
     if comparison is not None:
-        found.update(
+        figures.update(
             dtype=comparison.dtype.name,
             size=comparison.size,
             standard=comparison.standard,
@@ -206,7 +206,7 @@ def _figures(output: Output) -> dict[str, Any]:
                 for d in comparison.worst[: None if output.fault else WORST]
             ],
         )
-    return found
+    return figures
 
 
 def _number(value: float) -> Any:

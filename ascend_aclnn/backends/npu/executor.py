@@ -237,10 +237,10 @@ def workspace(stream: StreamState, size: int) -> int:
     pool = stream.device.pool
     model = pool.runtime.captured_elsewhere(stream)
     if model:
-        kept = pool.workspaces.get((model, stream.handle))
-        if kept is None or kept.size < block_size(size):
-            kept = pool.workspaces[model, stream.handle] = pool.allocate(size, stream)
-        return int(kept.address)
+        workspace = pool.workspaces.get((model, stream.handle))
+        if workspace is None or workspace.size < block_size(size):
+            workspace = pool.workspaces[model, stream.handle] = pool.allocate(size, stream)
+        return int(workspace.address)
     block = stream.workspace
     if block is None or block.size < block_size(size):
         larger = stream.device.pool.allocate(size, stream)

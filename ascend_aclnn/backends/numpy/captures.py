@@ -483,9 +483,9 @@ class HostGraph(CapturedGraph):
         recorder = self.captures.streams.pop((stream.device, stream.handle), None)
         if not isinstance(recorder, UpdatingStream):
             raise AclError(TASK_GROUP_STATUS, routine, "the stream updates no task group")
-        wanted, found = len(recorder.places), len(recorder.tasks)
-        if found != wanted:
-            text = f"{found} of the {wanted} task(s) of the group were replaced; all must be"
+        wanted, replaced = len(recorder.places), len(recorder.tasks)
+        if replaced != wanted:
+            text = f"{replaced} of the {wanted} task(s) of the group were replaced; all must be"
             raise AclError(RT_INTERNAL_ERROR, routine, text, explained=True)
         for place, (task, description) in zip(recorder.places, recorder.tasks):
             self.tasks[place], self.record.nodes[place] = task, description

@@ -54,8 +54,8 @@ class _Coder:
         """False if the words of such a row, and the states after them, would be more than the room."""
         if self.size + _TAIL <= self.room - _TAIL:
             return True
-        given = int((self.held + bits > 16).sum())
-        return self.size + 4 * _ROWS + 2 * _ROW * given <= self.room - _TAIL
+        emitted = int((self.held + bits > 16).sum())
+        return self.size + 4 * _ROWS + 2 * _ROW * emitted <= self.room - _TAIL
 
     def add(self, ranks: Array) -> bool:
         """Codes a tile of ranks (rows, 64); False where it does not fit."""
@@ -160,13 +160,13 @@ class _Stream(NamedTuple):
             rows = ranks[tile * _ROWS : (tile + 1) * _ROWS]
             bits = words[end - _ROWS : end].astype(np.int64)
             held = held - bits
-            given = (held <= 0) & (tile > 0)  # rows that gave 16 bits away after this tile
-            end -= _ROWS + _ROW * int(given.sum())
+            refilled = (held <= 0) & (tile > 0)  # rows that gave 16 bits away after this tile
+            end -= _ROWS + _ROW * int(refilled.sum())
             if end < 0:
                 raise DataError("fixed", "ends before all elements are decoded: HansEncode has not written it")
-            low = words[end : end + _ROW * int(given.sum())].reshape(-1, _ROW)
-            states[given] = states[given] << 16 | low
-            held[given] += 16
+            low = words[end : end + _ROW * int(refilled.sum())].reshape(-1, _ROW)
+            states[refilled] = states[refilled] << 16 | low
+            held[refilled] += 16
             rows[...] = states[: len(rows)] & ((1 << bits[: len(rows), None]) - 1)
             states >>= bits[:, None]
         return ranks.reshape(-1)

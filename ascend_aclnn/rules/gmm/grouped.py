@@ -385,11 +385,11 @@ rule(
     # As x; with quantised operands it depends on the dtype of the scales.
     define(
         scale="scaleOptional[0].dtype",
-        made="INT32 if scale is None else BF16 if scale == BF16 else FLOAT16 if scale == FLOAT else "
+        quantized_dtype="INT32 if scale is None else BF16 if scale == BF16 else FLOAT16 if scale == FLOAT else "
         "INT8 if weights[0].dtype == INT8 else FLOAT16",
     ),
     infer_shape(activationFeatureOutOptional="None", dynQuantScaleOutOptional="None"),
-    output_dtype(y="x[0].dtype if x[0].dtype in FLOATS else made"),
+    output_dtype(y="x[0].dtype if x[0].dtype in FLOATS else quantized_dtype"),
     nullable="x weight y out",
     aliases={"y": "out"},
     empty_lists=" ".join(("biasOptional", *_QUANT, *_ANTIQUANT, *_UNUSED, "groupListOptional")),

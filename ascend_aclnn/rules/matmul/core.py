@@ -52,14 +52,14 @@ rule(
     # The shape of the product by NumPy's rules.
     define(
         batch="broadcast(self[:-2], mat2[:-2])",
-        made="(*batch, *self[-2:-1], *(mat2[-1:] if len(mat2) > 1 else ()))",
+        matmul_shape="(*batch, *self[-2:-1], *(mat2[-1:] if len(mat2) > 1 else ()))",
     ),
     require("mat2[0 if len(mat2) < 3 else -2] == self[-1]", word="inner"),
     require("broadcasts(mat2[:-2], self[:-2])", word="batch"),
     not_nz("self", "out"),
     # CANN reshapes the product to out's shape, and fills out with zeros where an operand is empty.
-    with_status(INNER_NULLPTR, unless_empty("self mat2", require("out.size == prod(made)"))),
-    infer_shape(out="made"),
+    with_status(INNER_NULLPTR, unless_empty("self mat2", require("out.size == prod(matmul_shape)"))),
+    infer_shape(out="matmul_shape"),
     output_dtype(out=promoted("self", "mat2")),
 )
 
@@ -118,9 +118,9 @@ rule(
 # --------------------------------------------------------------------------------------------------- accumulating
 
 _ADDMM_SHAPES = (
-    define(made="(mat1[0], mat2[1])"),
-    require("broadcasts(self, made)"),
-    _empties_agree("out", "made"),
+    define(matmul_shape="(mat1[0], mat2[1])"),
+    require("broadcasts(self, matmul_shape)"),
+    _empties_agree("out", "matmul_shape"),
 )
 _INPLACE = {"self": "selfRef", "out": "selfRef"}
 
@@ -134,7 +134,7 @@ rule(
     max_rank(2, "self"),
     require("len(self.storage) > 0"),
     *_ADDMM_SHAPES,
-    on_operators("aclnnAddmm", infer_shape(out="made")),
+    on_operators("aclnnAddmm", infer_shape(out="matmul_shape")),
     output_dtype(out=promoted("self", "mat1", "mat2")),
     aliases=_INPLACE,
 )
@@ -154,7 +154,7 @@ rule(
     _NO_VECTOR_IN_NZ,
     max_rank(2, "self"),
     *_ADDMM_SHAPES,
-    infer_shape(out="made"),
+    infer_shape(out="matmul_shape"),
     output_dtype(out=promoted("self", "mat1", "mat2")),
 )
 
@@ -167,11 +167,11 @@ def _accumulated(names: str, product_shape: str, *more: Check) -> None:
         *cube_math_type_or_fp32_sums("batch1", "batch2"),
         rank(3, "batch1", "batch2"),
         require("batch2[1] == batch1[2]", "batch2[0] == batch1[0] or 1 in (batch1[0], batch2[0])"),
-        define(made=product_shape),
-        when("0 in made", require("self.empty")),
-        when("0 not in made", require("not self.empty")),
-        require("broadcast(self, made) == made"),
-        output_shape(out="made"),
+        define(matmul_shape=product_shape),
+        when("0 in matmul_shape", require("self.empty")),
+        when("0 not in matmul_shape", require("not self.empty")),
+        require("broadcast(self, matmul_shape) == matmul_shape"),
+        output_shape(out="matmul_shape"),
         *more,
         output_dtype(out=promoted("self", "batch1", "batch2")),
         aliases=_INPLACE,

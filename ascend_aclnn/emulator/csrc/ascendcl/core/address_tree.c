@@ -6,10 +6,10 @@
 static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static void pull(emu_block *node) {
-    uint64_t found = node->gap;
-    if (node->left != NULL) found = most(found, node->left->most_gap);
-    if (node->right != NULL) found = most(found, node->right->most_gap);
-    node->most_gap = found;
+    uint64_t gap = node->gap;
+    if (node->left != NULL) gap = most(gap, node->left->most_gap);
+    if (node->right != NULL) gap = most(gap, node->right->most_gap);
+    node->most_gap = gap;
 }
 
 static emu_block *merge(emu_block *left, emu_block *right) {
@@ -51,20 +51,20 @@ static emu_block *without(emu_block *node, const emu_block *block) {
 
 /* The last block that starts at or before an offset. */
 static emu_block *before(const emu_blocks *blocks, uint64_t offset) {
-    emu_block *found = NULL, *node = blocks->root;
+    emu_block *last = NULL, *node = blocks->root;
     while (node != NULL) {
-        if (node->start <= offset) found = node, node = node->right;
+        if (node->start <= offset) last = node, node = node->right;
         else node = node->left;
     }
-    return found;
+    return last;
 }
 
 /* The first block with room for `span` bytes in the part of its gap from an offset on. */
 static emu_block *with_room(emu_block *node, uint64_t from, uint64_t span) {
     if (node == NULL || node->most_gap < span) return NULL;
     if (node->start >= from) {
-        emu_block *found = with_room(node->left, from, span);
-        if (found != NULL) return found;
+        emu_block *left = with_room(node->left, from, span);
+        if (left != NULL) return left;
     }
     uint64_t start = node->start + node->span, end = start + node->gap, at = most(start, from);
     if (at < end && end - at >= span) return node;
@@ -126,15 +126,15 @@ void emu_blocks_release(emu_blocks *blocks, emu_block *block) {
 }
 
 emu_block *emu_blocks_at(const emu_blocks *blocks, uint64_t offset) {
-    emu_block *found = before(blocks, offset);
-    return found != NULL && found->start != 0 && offset - found->start < found->span ? found : NULL;
+    emu_block *block = before(blocks, offset);
+    return block != NULL && block->start != 0 && offset - block->start < block->span ? block : NULL;
 }
 
 bool emu_blocks_gap(const emu_blocks *blocks, uint64_t offset, uint64_t *start, uint64_t *end) {
-    const emu_block *found = before(blocks, offset);
-    if (found == NULL || offset - found->start < found->span) return false;
-    *start = found->start + found->span;
-    *end = *start + found->gap;
+    const emu_block *block = before(blocks, offset);
+    if (block == NULL || offset - block->start < block->span) return false;
+    *start = block->start + block->span;
+    *end = *start + block->gap;
     return offset < *end;
 }
 

@@ -542,10 +542,10 @@ void emu_link_drop(emu_connection *connection) {
     emu_ring *ring = connection->channel.ring;
     if (connection->channel.socket < 0) return;
     for (uint64_t at = connection->start; at < connection->end; at += ring->words[at % RING_WORDS]) {
-        uint64_t *kind = &ring->words[at % RING_WORDS + 1], found = __atomic_load_n(kind, __ATOMIC_RELAXED);
+        uint64_t *kind = &ring->words[at % RING_WORDS + 1], expected = __atomic_load_n(kind, __ATOMIC_RELAXED);
         /* The device process may be about to answer. */
-        if (found == RECORD_PLAIN || found == RECORD_AFTER)
-            (void)__atomic_compare_exchange_n(kind, &found, RECORD_DROPPED, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        if (expected == RECORD_PLAIN || expected == RECORD_AFTER)
+            (void)__atomic_compare_exchange_n(kind, &expected, RECORD_DROPPED, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
 }
 

@@ -98,10 +98,10 @@ static void find_directory(void) {
 const char *emu_directory(void) { return directory; }
 
 void emu_setting(const char *variable, const char *key, char *value, size_t size) {
-    const char *given = getenv(variable);
+    const char *text = getenv(variable);
     value[0] = 0;
-    if (given != NULL && *given != 0) {
-        snprintf(value, size, "%s", given);
+    if (text != NULL && *text != 0) {
+        snprintf(value, size, "%s", text);
         return;
     }
     char path[4200], line[8192];

@@ -111,12 +111,12 @@ static bool unlist(emu_model *model) {
     emu_captures_lock();
     emu_model **link = &models;
     while (*link != NULL && *link != model) link = &(*link)->next;
-    bool found = *link != NULL;
-    if (found) {
+    bool listed = *link != NULL;
+    if (listed) {
         *link = model->next;
     }
     emu_captures_unlock();
-    return found;
+    return listed;
 }
 
 void emu_model_unbind(emu_model *model, uint32_t lane) {
@@ -322,24 +322,24 @@ API aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char *name) {
 API aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void *userData) {
     ENTER("aclmdlRIDestroyRegisterCallback");
     if (func == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "func is a null pointer");
-    emu_destroy_callback *made = calloc(1, sizeof *made);
-    if (made == NULL) abort();
-    *made = (emu_destroy_callback){func, userData, NULL};
+    emu_destroy_callback *entry = calloc(1, sizeof *entry);
+    if (entry == NULL) abort();
+    *entry = (emu_destroy_callback){func, userData, NULL};
     EMU_HELD emu_model *model = NULL;
     int status = emu_model_acquire(modelRI, &model);
     if (status == 0) status = emu_refuse_branch(model, "it has no callbacks");
     if (status != 0) {
-        free(made);
+        free(entry);
         return status;
     }
     emu_captures_lock();
     emu_destroy_callback **link = &model->callbacks;
     while (*link != NULL && (*link)->function != func) link = &(*link)->next;
     bool known = *link != NULL;
-    if (!known) *link = made;
+    if (!known) *link = entry;
     emu_captures_unlock();
     if (!known) return 0;
-    free(made);
+    free(entry);
     return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "func (%p) is registered already", (void *)(uintptr_t)func);
 }
 

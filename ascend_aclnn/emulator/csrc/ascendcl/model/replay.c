@@ -84,10 +84,10 @@ static void find_parts(emu_model *model) {
 
 int emu_model_build(emu_model *model) {
     int status = 0;
-    bool own = model->capture->by_hand || model->parent != NULL; /* a stream of its own for each lane */
-    model->apart = own || (model->capture->lane_count > 1 && may_wait(model->capture));
+    bool private_streams = model->capture->by_hand || model->parent != NULL; /* one for each lane */
+    model->apart = private_streams || (model->capture->lane_count > 1 && may_wait(model->capture));
     find_parts(model);
-    if (model->apart) status = emu_model_make_streams(model, own);
+    if (model->apart) status = emu_model_make_streams(model, private_streams);
     model->incarnation = model->device->incarnation;
     for (uint32_t p = 0; p < model->part_count && status == 0; p++) {
         const emu_part *part = &model->parts[p];

@@ -160,15 +160,15 @@ typedef struct {
 } update_task;
 
 static void finish_update(emu_task *task) {
-    update_task *made = (update_task *)task;
-    free_update(made->update);
-    free(made);
+    update_task *work = (update_task *)task;
+    free_update(work->update);
+    free(work);
 }
 
 static int run_update(emu_task *task, emu_stream *stream) {
     (void)stream;
-    const update_task *made = (update_task *)task;
-    emu_update *update = made->update;
+    const update_task *work = (update_task *)task;
+    emu_update *update = work->update;
     const emu_group *group = update->group;
     emu_model *model = group->model;
     uint32_t at = 0;
@@ -201,11 +201,11 @@ static int end_update(emu_stream *stream, update_task **result) {
     emu_group *group = update->group;
     stream->update = NULL;
     group->updating = false;
-    update_task *made = calloc(1, sizeof *made);
-    if (made == NULL) abort();
-    made->task = (emu_task){.run = run_update, .finish = finish_update, .routine = emu_routine()};
-    made->update = update;
-    *result = made;
+    update_task *work = calloc(1, sizeof *work);
+    if (work == NULL) abort();
+    work->task = (emu_task){.run = run_update, .finish = finish_update, .routine = emu_routine()};
+    work->update = update;
+    *result = work;
     if (update->count == update->wanted) return 0;
     return emu_fail(ACL_ERROR_RT_INTERNAL_ERROR, NULL, "%u of the %u task(s) of the group were replaced; all must be", update->count, update->wanted);
 }
@@ -213,15 +213,15 @@ static int end_update(emu_stream *stream, update_task **result) {
 API aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream handle) {
     ENTER("aclmdlRICaptureTaskUpdateEnd");
     EMU_HELD emu_stream *stream = NULL;
-    update_task *made = NULL;
+    update_task *work = NULL;
     if (handle == NULL) return emu_null_parameter("stream");
     int status = emu_stream_acquire(handle, &stream);
     if (status != 0) return status;
     status = emu_refuse_captured(stream);
     emu_captures_lock();
-    if (status == 0) status = end_update(stream, &made);
+    if (status == 0) status = end_update(stream, &work);
     emu_captures_unlock();
-    if (status == 0) status = emu_stream_enqueue(stream, &made->task);
-    else if (made != NULL) finish_update(&made->task);
+    if (status == 0) status = emu_stream_enqueue(stream, &work->task);
+    else if (work != NULL) finish_update(&work->task);
     return status;
 }

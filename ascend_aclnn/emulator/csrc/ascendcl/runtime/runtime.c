@@ -233,9 +233,9 @@ static int no_device(const char *name, int32_t device) {
 API aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId) {
     ENTER("aclrtGetLogicDevIdByUserDevId");
     if (logicDevId == NULL) return emu_null_argument("logicDevId");
-    int found = emu_logic_device(userDevid);
-    if (found < 0) return no_device("userDevid", userDevid);
-    *logicDevId = found;
+    int logic = emu_logic_device(userDevid);
+    if (logic < 0) return no_device("userDevid", userDevid);
+    *logicDevId = logic;
     return 0;
 }
 
@@ -249,9 +249,9 @@ static int user_device(int32_t logic) {
 API aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevid) {
     ENTER("aclrtGetUserDevIdByLogicDevId");
     if (userDevid == NULL) return emu_null_argument("userDevid");
-    int found = user_device(logicDevId);
-    if (found < 0) return no_device("logicDevId", logicDevId);
-    *userDevid = found;
+    int user = user_device(logicDevId);
+    if (user < 0) return no_device("logicDevId", logicDevId);
+    *userDevid = user;
     return 0;
 }
 
