@@ -99,7 +99,7 @@ def test_a_lost_device_fails_calls_until_it_is_reset(cann: Cann) -> None:
 def test_whatever_comes_first_after_a_kill_says_that_the_device_is_lost(cann: Cann) -> None:
     """Calls that use the device's memory or wait for it; mapped memory is no exception. What is held can be let go."""
     place = Property(0, 0, 4, DeviceLocation(0, 1), 0)
-    read, status = ctypes.create_string_buffer(16), ctypes.c_int32(9)
+    read = ctypes.create_string_buffer(16)
 
     def calls() -> Iterator[tuple[str, tuple[object, ...]]]:
         """Each with a device, and handles on it, that have just lost their process."""
@@ -115,7 +115,6 @@ def test_whatever_comes_first_after_a_kill_says_that_the_device_is_lost(cann: Ca
             cann.aclrtMapMem(base, 2 << 20, 0, handle, 0)
             cann.aclrtRecordEvent(event, stream)
             kill(cann.device_pid())
-            cann.aclrtQueryEventStatus(event, ctypes.byref(status))
             yield {
                 "aclrtMemset": ("aclrtMemset", (x.address, 16, 1, 16)),
                 "Mapped": ("aclrtMemset", (base, 16, 1, 16)),
@@ -146,6 +145,39 @@ def test_whatever_comes_first_after_a_kill_says_that_the_device_is_lost(cann: Ca
 
     for name, arguments in calls():
         lost(cann, name, *arguments)
+
+
+@client()
+def test_a_lost_device_makes_nothing_and_answers_no_query(cann: Cann) -> None:
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    stream, event = cann.create("aclrtCreateStream"), cann.create("aclrtCreateEventWithFlag", 1)
+    context = cann.create("aclrtGetCurrentContext")
+    cann.aclrtRecordEvent(event, stream)
+    cann.aclrtSynchronizeStream(stream)
+    kill(cann.device_pid())
+    handle, status, size = ctypes.c_void_p(), ctypes.c_int32(9), (ctypes.c_size_t * 2)()
+    place = Property(0, 0, 4, DeviceLocation(0, 1), 0)
+    into = ctypes.byref(handle)
+    lost(cann, "aclrtMalloc", into, 32, 0)
+    lost(cann, "aclrtCreateStream", into)
+    lost(cann, "aclrtCreateStreamWithConfig", into, 0, 1)
+    lost(cann, "aclrtCreateEvent", into)
+    lost(cann, "aclrtCreateEventExWithFlag", into, 1)
+    lost(cann, "aclrtCreateContext", into, 0)
+    lost(cann, "aclrtMallocPhysical", into, 2 << 20, ctypes.byref(place), 0)
+    lost(cann, "aclrtStreamQuery", stream, ctypes.byref(status))
+    lost(cann, "aclrtQueryEvent", event, ctypes.byref(status))
+    lost(cann, "aclrtQueryEventStatus", event, ctypes.byref(status))
+    lost(cann, "aclrtQueryEventWaitStatus", event, ctypes.byref(status))
+    lost(cann, "aclrtGetMemInfo", 1, ctypes.byref(size, 0), ctypes.byref(size, 8))
+    assert handle.value is None and status.value == 9 and list(size) == [0, 0]
+    cann.aclrtSetCurrentContext(context)
+    cann.aclrtDestroyEvent(event)
+    cann.aclrtDestroyStream(stream)
+    for tensor in (x, out):
+        cann.drop(tensor)
+    assert cann.live() == 0, cann.dump()
 
 
 @client()

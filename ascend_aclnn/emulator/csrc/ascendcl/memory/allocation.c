@@ -26,6 +26,7 @@ static int malloc_device(void **address, size_t size, int policy, uint64_t tail)
     if (address == NULL) return emu_null_argument("devPtr");
     if (size == 0) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "size is 0; it must be greater");
     int status = current_device(&device);
+    if (status == 0) status = emu_link_check(device);
     if (status != 0) return status;
     if ((policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P) && !emu_config()->soc.page_1g)
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "%s has no pages of 1 GiB", emu_config()->soc.name);
@@ -194,6 +195,7 @@ API aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free_bytes, size_t *tota
     if (free_bytes == NULL || total == NULL)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "free and total must not be null pointers");
     int status = current_device(&device);
+    if (status == 0) status = emu_link_check(device);
     if (status != 0) return status;
     switch (attr) {
         case ACL_DDR_MEM: case ACL_HBM_MEM: case ACL_DDR_MEM_HUGE: case ACL_DDR_MEM_NORMAL: case ACL_HBM_MEM_HUGE:

@@ -154,7 +154,8 @@ API aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const a
     sweep();
     pthread_mutex_unlock(&lock);
     void *home = NULL;
-    int status = emu_memory_prepare(device);
+    int status = emu_link_check(device);
+    if (status == 0) status = emu_memory_prepare(device);
     if (status == 0) status = emu_memory_find_home(device, size, &home);
     if (status != 0) return status;
     status = add_physical((physical){.device = device, .size = size, .cleared = device->cleared, .home = home, .file = -1}, handle);

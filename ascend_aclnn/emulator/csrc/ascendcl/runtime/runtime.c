@@ -66,6 +66,7 @@ API aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
     ENTER("aclrtCreateContext");
     if (context == NULL) return emu_null_argument("context");
     int status = emu_check_device(deviceId);
+    if (status == 0) status = emu_link_check(&emu_devices[deviceId]);
     if (status != 0) return status;
     emu_device *device = &emu_devices[deviceId];
     EMU_HELD emu_context *created = NULL;

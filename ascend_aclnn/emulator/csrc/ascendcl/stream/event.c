@@ -121,6 +121,7 @@ static uint32_t count_events(emu_device *device, int32_t more) {
 static int add_event(aclrtEvent *handle, uint32_t flags, creator creator, emu_shared *shared) {
     emu_context *context;
     int status = emu_current_context(&context);
+    if (status == 0) status = emu_link_check(context->device);
     if (status != 0) {
         emu_shared_release(shared);
         return status;
@@ -554,6 +555,7 @@ static int query_event(aclrtEvent handle, bool any_creator, bool *done) {
     if (event->creator == CREATED_EX && !any_creator)
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "not for events of aclrtCreateEventExWithFlag");
     status = refuse_captured_event(event);
+    if (status == 0) status = emu_link_check(event->device);
     if (status != 0) return status;
     recording *record = latest_of(event);
     if (is_elsewhere(event, record)) {

@@ -1,5 +1,6 @@
 /* Notifies: marks between streams that a wait takes back. */
 #include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/handles.h"
 #include "ascendcl/stream/stream.h"
 #include "ascendcl/validate/validate.h"
@@ -37,6 +38,7 @@ API aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag) {
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "flag is %#llx; allowed: 0 (ACL_NOTIFY_DEFAULT) and 1 (ACL_NOTIFY_DEVICE_USE_ONLY)",
                         (unsigned long long)flag);
     int status = emu_current_context(&context);
+    if (status == 0) status = emu_link_check(context->device);
     if (status != 0) return status;
     emu_notify *created = calloc(1, sizeof *created);
     if (created == NULL) abort();

@@ -602,6 +602,7 @@ static int create_stream(aclrtStream *handle, uint32_t priority, uint32_t flags)
     void *created = NULL;
     if (handle == NULL) return emu_null_argument("stream");
     int status = emu_current_context(&context);
+    if (status == 0) status = emu_link_check(context->device);
     if (status != 0) return status;
     emu_device *device = context->device;
     pthread_mutex_lock(&emu_world);
@@ -842,6 +843,7 @@ API aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
     int failed = emu_stream_acquire(handle, &stream);
     if (failed != 0) return failed;
     failed = emu_refuse_captured(stream);
+    if (failed == 0) failed = emu_link_check(stream->device);
     if (failed != 0) return failed;
     bool passed = emu_stream_passed(stream, emu_stream_last(stream));
     if (passed && emu_validates()) emu_host_waited(stream->timeline);
