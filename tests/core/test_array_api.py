@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import ascend_aclnn as aclnn
 from ascend_aclnn import array_api as xp
 from ascend_aclnn.backends.interface import Backend
+from ascend_aclnn.cli.main import main
 from ascend_aclnn.core.tensor import Tensor
 
 pytestmark = pytest.mark.skipif(
@@ -68,6 +70,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("matmul", (F.astype(np.float64), G.T.astype(np.float64)), {}),
     ("tensordot", (F.astype(np.float64), G.T.astype(np.float64)), {"axes": 1}),
     *((n, (NEXT.astype(t)[:, None], NEXT.astype(t)), {}) for n in ["nextafter"] for t in ("float32", "float64")),
+    *((n, (C * size,), {}) for n in ("acos", "expm1", "log1p", "tanh") for size in (1, 30)),
     ("bitwise_invert", (N,), {}),
     ("bitwise_invert", (B,), {}),
     ("logical_not", (B,), {}),
@@ -167,6 +170,41 @@ def test_functions_agree_with_numpys(each_backend: Backend) -> None:
         same(arrays(actual), expected, where)
 
 
+INF, NAN = np.inf, np.nan
+# What the standard says of complex numbers without a size, an angle, or either: function, argument, result.
+SPECIAL = [
+    ("acos", complex(-INF, 3), complex(np.pi, -INF)),
+    ("acos", complex(INF, INF), complex(np.pi / 4, -INF)),
+    ("acos", complex(0, NAN), complex(np.pi / 2, NAN)),
+    ("acos", complex(NAN, 1), complex(NAN, NAN)),
+    ("expm1", complex(0, 0), complex(0, 0)),
+    ("expm1", complex(INF, 0), complex(INF, 0)),
+    ("expm1", complex(-INF, NAN), complex(-1, 0)),
+    ("expm1", complex(INF, INF), complex(INF, NAN)),
+    ("expm1", complex(NAN, 0), complex(NAN, 0)),
+    ("log1p", complex(-1, 0), complex(-INF, 0)),
+    ("log1p", complex(-INF, 2), complex(INF, np.pi)),
+    ("log1p", complex(INF, NAN), complex(INF, NAN)),
+    ("tanh", complex(INF, 2), complex(1, 0)),
+    ("tanh", complex(30, INF), complex(NAN, NAN)),
+    ("tanh", complex(0, INF), complex(0, NAN)),
+    ("tanh", complex(NAN, 0), complex(NAN, 0)),
+]
+
+
+def test_complex_infinities(each_backend: Backend) -> None:
+    for name, argument, expected in SPECIAL:
+        actual = getattr(xp, name)(aclnn.asarray(np.array([argument], np.complex64))).numpy()[0]
+        where = f"{name}({argument})"
+        np.testing.assert_allclose([actual.real, actual.imag], [expected.real, expected.imag], 1e-6, err_msg=where)
+
+
+def test_small_complex_numbers_keep_their_digits() -> None:
+    z = np.array([1e-9 + 2e-9j, -3e-8 + 1e-12j], np.complex128)
+    for name, series in (("expm1", z + z * z / 2), ("log1p", z - z * z / 2), ("tanh", z)):
+        np.testing.assert_allclose(getattr(xp, name)(aclnn.asarray(z)).numpy(), series, 1e-15, err_msg=name)
+
+
 def test_unique_values(each_backend: Backend) -> None:
     assert sorted(xp.unique_values(aclnn.asarray(J)).tolist()) == [1, 2, 3]  # in any order
 
@@ -264,3 +302,37 @@ def test_assignment_by_masks_and_arrays(each_backend: Backend) -> None:
     x[x == 7] = np.array([1, 2, 3], np.float32)
     host[host == 7] = [1, 2, 3]
     same(x.numpy(), host, "setitem")
+
+
+SUITE = """
+import os
+import pytest
+
+def test_versions():
+    names = ("MODULE", "VERSION", "SKIP_DTYPES")
+    assert [os.environ[f"ARRAY_API_TESTS_{n}"] for n in names] == ["ascend_aclnn.array_api", "2024.12", "uint16,uint32,uint64"]
+
+@pytest.mark.parametrize("name", ["linalg-qr", "fft-fft", "exp"])
+def test_has_names(name, pytestconfig):
+    assert pytestconfig.getoption("--max-examples") == "3" and name == "@"
+
+@pytest.mark.skip
+def test_skipped():
+    pass
+"""
+
+
+def test_the_standards_own_suite_is_run_and_what_fails_has_a_reason(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "array_api_tests").mkdir()
+    (tmp_path / "array_api_tests" / "test_has_names.py").write_text(SUITE, encoding="utf-8")
+    options = "parser.addoption('--max-examples'), parser.addoption('--disable-deadline', action='store_true')"
+    (tmp_path / "conftest.py").write_text(f"def pytest_addoption(parser):\n    {options}\n", encoding="utf-8")
+    assert main(["array-api", "--tests", str(tmp_path), "--examples", "3"]) == 1
+    lines = capfd.readouterr().out.splitlines()
+    assert "excluded     the extension linalg is not there; ops.linalg_* is CANN's (1 tests)" in lines
+    assert "fails        test_has_names.py::test_has_names[exp]" in lines
+    assert lines[-1] == "array-api-tests: 1 pass, 1 fail, 2 are excluded, 1 are skipped"
+    assert main(["array-api", "--tests", str(tmp_path), "--", "-k", "versions or qr"]) == 0
+    assert main(["array-api", "--tests", str(tmp_path / "missing")]) == 1
