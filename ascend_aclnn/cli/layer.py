@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn.cli import emulator
+from ascend_aclnn.cli.recording import add_failures
 from ascend_aclnn.core import files
 from ascend_aclnn.emulator.build import build
 from ascend_aclnn.layer import run as layer_run
@@ -48,6 +49,7 @@ def add_commands(subparsers: Any) -> None:
     )
     command.add_argument("--stop", action="store_true", help="with --check: end the program at the first wrong launch")
     command.add_argument("--report", type=Path, metavar="FILE", help="with --check: write the findings as JSON")
+    add_failures(command)
     command.add_argument("--stacks", action="store_true", help="record the call site of each launch; --check does")
     command.add_argument("--tensor-limit", type=_size, metavar="SIZE", help="data of larger tensors are left out (1G)")
     command.add_argument("--file-limit", type=_size, metavar="SIZE", help="no data beyond this size of the file (16G)")
@@ -121,7 +123,7 @@ def _checked(options: argparse.Namespace, program: list[str], record: Path) -> i
     """Runs a program and checks its launches meanwhile; its exit status, or 1 where a launch was wrong."""
     variables = _variables(options, record, options.check)
     process = subprocess.Popen(program, executable=_executable(program, variables), env=variables)
-    watch = _Watch(record)
+    watch = _Watch(record, options.failures)
     try:
         while process.poll() is None:
             wrong = watch.advance(ended=False)
@@ -152,11 +154,13 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 class _Watch:
     """The recordings of a program that runs, and what is found in them."""
 
-    def __init__(self, record: Path) -> None:
+    def __init__(self, record: Path, failures: str) -> None:
         from ascend_aclnn.layer.check import Checker
+        from ascend_aclnn.replay.failures import Failures
 
         self._checker = Checker
         self._record = record
+        self._failures = Failures(failures)
         self.checkers: dict[Path, Any] = {}
         self.busy = False  # the last advance had something to do
         self._printed = Counter[str]()  # findings, by operator
@@ -177,7 +181,7 @@ class _Watch:
                 if not recording.header.clock:
                     recording.close()
                     continue
-                self.checkers[path] = self._checker(recording)
+                self.checkers[path] = self._checker(recording, self._failures)
         for path, checker in self.checkers.items():
             try:
                 soc: Optional[str] = known_soc(checker.recording.header.soc)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import html
 import json
 import sys
 from collections import Counter
@@ -14,8 +15,11 @@ from ascend_aclnn import emulator, selection
 from ascend_aclnn.core.progress import Progress
 from ascend_aclnn.core.socs import known_soc
 from ascend_aclnn.recording import Recording
-from ascend_aclnn.replay import Replay, differences, export, replay, trim
+from ascend_aclnn.replay import Outcome, Replay, differences, export, replay, trim
+from ascend_aclnn.replay.failures import Failures
 from ascend_aclnn.replay.summary import header_lines, launch_line, launch_lines
+from ascend_aclnn.testing import pictures
+from ascend_aclnn.testing.failures import DIRECTORY
 
 BACKENDS = ("numpy", "emulator", "npu")
 _SHOWN = 20  # launches that a report lists
@@ -31,6 +35,8 @@ def add_commands(subparsers: Any) -> None:
     _add_range(command)
     command.add_argument("--compare", action="store_true", help="compare results with the recorded ones")
     command.add_argument("--json", action="store_true", help="for programs")
+    command.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures of what differs")
+    add_failures(command)
     command.set_defaults(run=run_replay)
 
     parser = subparsers.add_parser("recording", help="show, compare and cut recordings")
@@ -58,6 +64,16 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("--op", type=int, required=True, metavar="N", help="the launch's number")
     command.add_argument("--to", type=Path, metavar="FILE", help="the test (default: test_OPERATOR_N.py)")
     command.set_defaults(run=_export)
+
+
+def add_failures(command: argparse.ArgumentParser) -> None:
+    """The option that says where inputs, results and goldens of what is wrong are written."""
+    command.add_argument(
+        "--failures",
+        default=DIRECTORY,
+        metavar="DIR",
+        help=f"where launches that are wrong are recorded with their goldens, or off (default: {DIRECTORY})",
+    )
 
 
 def _add_range(command: argparse.ArgumentParser) -> None:
@@ -92,12 +108,23 @@ def run_replay(options: argparse.Namespace) -> int:
         name = "numpy" if options.backend == "numpy" else "npu"
         backend = stack.enter_context(selection.use_backend(name, soc=soc if name == "numpy" else None))
         progress = stack.enter_context(Progress("replaying", total=len(chosen)))
-        outcomes = []
+        kept = Failures(options.failures)
+        outcomes: list[Outcome] = []
+        sections: list[str] = []
         for outcome in replay(recording, chosen, options.compare):
+            if outcome.difference:
+                outcome.recorded = kept.write(recording, outcome)
+                if len(sections) < _SHOWN:
+                    sections.append(outcome.to_html())
+                if len(sections) > 1:  # the first one is drawn below
+                    outcome.forget_arrays()
             outcomes.append(outcome)
             progress.step()
         result = Replay(outcomes)
         where = f"the emulated device ({backend.soc})" if backend.emulated else f"{backend.name} ({backend.soc})"
+    if options.html is not None:
+        title = f"<h1>{html.escape(str(options.file))} on {html.escape(where)}</h1>"
+        options.html.write_text(pictures.page("replay", [title, *(sections or ["<p>nothing differs</p>"])]), "utf-8")
     if options.json:
         print(json.dumps(_replay_json(result, where), indent=2))
     else:
@@ -130,6 +157,7 @@ def _replay_text(result: Replay, where: str, comparing: bool) -> str:
     lines = []
     if result.first is not None:
         lines.append(f"first difference: {result.first}")
+        lines += [f"  {line}" for line in (*result.first.picture(), *result.first.recorded)]
         lines += [str(outcome) for outcome in different[1:_SHOWN]]
         if len(different) > _SHOWN:
             lines.append(f"... {len(different) - _SHOWN} more differ; --json lists all")

@@ -6,7 +6,8 @@ A picture has a size of its own in pixels and a viewBox, so it stays sharp and i
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 TEXT, MUTED, LINE, PAPER = "#1f2328", "#6e7781", "#d0d7de", "#ffffff"
 BLUE, GREEN, ORANGE, RED, GREY = "#4c78a8", "#59a14f", "#f28e2b", "#c0392b", "#e1e4e8"
@@ -44,6 +45,40 @@ def text(x: float, y: float, content: str, anchor: str = "start", color: str = T
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{color}"{weight}>{html.escape(content)}</text>'
 
 
+def bars(x: float, bottom: float, width: float, height: float, counts: Mapping[str, int]) -> list[str]:
+    """Bars of a histogram of errors; their heights go by the logarithm of the counts. Names stand below ``bottom``."""
+    step = width / max(len(counts), 1)
+    tallest = math.log1p(max(counts.values(), default=0)) or 1.0
+    parts = []
+    for i, (name, count) in enumerate(counts.items()):
+        left, tall = x + i * step, height * math.log1p(count) / tallest
+        fill = RED if name == "NaN, inf" else GREEN if name == "0" else BLUE
+        parts.append(
+            rectangle(left + 3, bottom - tall, max(step - 6, 1), tall, fill, f"{count} elements, error {name}")
+        )
+        parts.append(text(left + step / 2, bottom - tall - 5, str(count) if count else "", "middle"))
+        parts.append(text(left + step / 2, bottom + 16, name, "middle", MUTED))
+    return [*parts, line(x, bottom, x + width, bottom)]
+
+
+def cells(x: float, y: float, width: float, height: float, rows: Iterable[Iterable[tuple[float, str]]]) -> list[str]:
+    """A grid whose cells have a share from 0 to 1, drawn from grey to red, and a title; those of share 0 are left grey."""
+    listed = [list(row) for row in rows]
+    tall, wide = height / max(len(listed), 1), width / max(map(len, listed), default=1)
+    parts = [rectangle(x, y, width, height, GREY)]
+    for i, row in enumerate(listed):
+        for j, (share, title) in enumerate(row):
+            if share:
+                parts.append(rectangle(x + j * wide, y + i * tall, wide, tall, _between(share), title))
+    return parts
+
+
+def _between(share: float) -> str:
+    """The colour at a share of the way from a light red to RED: a cell with one wrong element must be seen."""
+    light, full = (0xF4, 0xB6, 0xA9), tuple(int(RED[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(light, full))
+
+
 __all__ = [
     "BLUE",
     "GREEN",
@@ -54,6 +89,8 @@ __all__ = [
     "PAPER",
     "RED",
     "TEXT",
+    "bars",
+    "cells",
     "line",
     "picture",
     "rectangle",

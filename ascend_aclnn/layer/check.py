@@ -11,6 +11,7 @@ import numpy as np
 from ascend_aclnn.core.errors import status_name
 from ascend_aclnn.recording import Launch, Recording, RecordingError, TensorValue
 from ascend_aclnn.replay import Outcome, replay
+from ascend_aclnn.replay.failures import Failures
 
 
 class Finding(NamedTuple):
@@ -41,6 +42,8 @@ class Finding(NamedTuple):
                         f"  {name}{list(d.index)} is {d.actual}, golden {d.golden}" for d in comparison.worst[:_WORST]
                     ]
         lines += [f"  at {frame}" for frame in self.launch.site[:_FRAMES]]
+        if self.outcome is not None:
+            lines += [f"  {line}" for line in (*self.outcome.picture(), *self.outcome.recorded)]
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -51,7 +54,8 @@ class Finding(NamedTuple):
             "kind": self.kind,
             "text": self.text,
         }
-        return {**record, "inputs": list(self.inputs), "site": site}
+        recorded = self.outcome.recorded if self.outcome is not None else []
+        return {**record, "inputs": list(self.inputs), "site": site, "recorded": recorded}
 
 
 NOT_FINITE = "NaN or infinity"
@@ -102,8 +106,9 @@ class Memory:
 class Checker:
     """Checks the launches of one recording, in order, as it grows. The NumPy backend is in use."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, failures: Optional[Failures] = None) -> None:
         self.recording = recording
+        self._failures = failures
         self.checked = 0  # launches that were compared
         self.left_out: dict[str, int] = {}  # why others were not
         self.findings: list[Finding] = []
@@ -123,6 +128,8 @@ class Checker:
             for finding in self._check(launch):
                 self.findings.append(finding)
                 yield finding
+                if finding.outcome is not None:  # it has been shown
+                    finding.outcome.forget_arrays()
 
     def _check(self, launch: Launch) -> Iterator[Finding]:
         sources = [source for tensor in _tensors(launch, "in", "inout") for source in self._sources(tensor)]
@@ -151,6 +158,8 @@ class Checker:
         else:
             self.checked += 1
         if outcome.difference and not launch.late:
+            if self._failures is not None:
+                outcome.recorded = self._failures.write(self.recording, outcome)
             yield Finding(launch, "wrong result", outcome.difference, inputs, outcome)
             inherited = launch.index
             self._wrong[launch.index] = f"{launch.operator.name}: {outcome.difference}"

@@ -47,7 +47,7 @@ def test_{function}_on_this_backend_gives_what_was_recorded(recording, aclnn_bac
     """The recorded results against those of the backend in use: of the reference on NumPy, of the device elsewhere."""
     (outcome,) = replay(recording)
     assert not outcome.left_out, outcome.left_out
-    assert not outcome.difference, outcome.difference
+    assert not outcome.difference, "\\n".join([outcome.difference, *outcome.picture()])
 '''
 
 
@@ -56,13 +56,12 @@ def trim(recording: Recording, launches: Iterable[int], path: FilePath) -> int:
     missing = 0
     with Writer(path, recording.header) as writer:
         for index in launches:
-            launch = recording.launches[index]
-            missing += _copy_data(recording, launch, writer)
-            writer.copy(launch)
+            missing += copy_launch(recording, recording.launches[index], writer)
     return missing
 
 
-def _copy_data(recording: Recording, launch: Launch, writer: Writer) -> int:
+def copy_launch(recording: Recording, launch: Launch, writer: Writer) -> int:
+    """Writes a launch with its data into another recording; the number of data that were not recorded."""
     missing = 0
     for value in launch.values:
         for tensor in value.tensors():
@@ -71,6 +70,7 @@ def _copy_data(recording: Recording, launch: Launch, writer: Writer) -> int:
                     missing += 1
                 else:
                     writer.data(recording.data(key))
+    writer.copy(launch)
     return missing
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 from collections.abc import Iterable, Iterator
 from typing import Any, Optional
 
@@ -18,6 +19,7 @@ from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.executor import Executor
 from ascend_aclnn.recording import Launch, Recording, TensorValue
 from ascend_aclnn.replay.arguments import Unavailable, arguments, outputs
+from ascend_aclnn.testing import failures
 from ascend_aclnn.testing.compare import Comparison, compare
 from ascend_aclnn.testing.rounding import one_sided
 
@@ -30,6 +32,9 @@ class Outcome:
     difference: str = ""
     left_out: str = ""
     comparisons: dict[str, Comparison] = dataclasses.field(default_factory=dict)  # by output
+    recorded: list[str] = dataclasses.field(
+        default_factory=list
+    )  # lines that name the file of its own, if there is one
 
     @property
     def title(self) -> str:
@@ -44,6 +49,30 @@ class Outcome:
         where = "".join(f"\n  launched at {frame}" for frame in site)
         return f"{self.title} differs: {self.difference}{where}"
 
+    def picture(self) -> list[str]:
+        """Of each output that is wrong how many elements are, the worst one, and where they lie."""
+        lines = []
+        for name, one in self.comparisons.items():
+            if one.summary:
+                lines += [f"{name}: {one.summary}", *(f"  {line}" for line in one.picture())]
+        return lines
+
+    def to_html(self) -> str:
+        """The launch and its comparisons as a section of a page."""
+        parts = [f"<h2>{html.escape(self.title)}</h2><p>{html.escape(self.difference)}</p>"]
+        parts += [f"<p>at {html.escape(str(frame))}</p>" for frame in self.launch.site]
+        parts += [
+            f"<h3>{html.escape(name)}</h3>{one._repr_html_()}"
+            for name, one in self.comparisons.items()
+            if not one.accurate
+        ]
+        return "\n".join(parts)
+
+    def forget_arrays(self) -> None:
+        """Lets go of the arrays that were compared."""
+        for one in self.comparisons.values():
+            one.forget_arrays()
+
     def to_json(self) -> dict[str, Any]:
         return {
             "index": self.launch.index,
@@ -51,7 +80,7 @@ class Outcome:
             "difference": self.difference,
             "left_out": self.left_out,
             "outputs": {
-                name: {"accurate": one.accurate, "reason": one.reason, "figures": one.figures}
+                name: {"accurate": one.accurate, "reason": one.reason, "wrong": one.wrong, "figures": one.figures}
                 for name, one in self.comparisons.items()
             },
         }
@@ -86,6 +115,9 @@ def replay(recording: Recording, launches: Optional[Iterable[int]] = None, compa
 
 def _replayed(recording: Recording, launch: Launch, comparing: bool) -> Outcome:
     outcome = Outcome(launch)
+    if launch.operator.name == failures.COMPARE:
+        _compare_again(recording, launch, outcome)
+        return outcome
     try:
         operator = _operator(launch)
         values = arguments(recording, launch, operator)
@@ -96,6 +128,22 @@ def _replayed(recording: Recording, launch: Launch, comparing: bool) -> Outcome:
     except Unavailable as reason:
         outcome.left_out = str(reason)
     return outcome
+
+
+def _compare_again(recording: Recording, launch: Launch, outcome: Outcome) -> None:
+    """A result beside its golden, as a comparison that failed has left them."""
+    try:
+        found = failures.compared(recording, launch)
+    except (TypeError, ValueError) as reason:
+        outcome.left_out = str(reason)
+        return
+    name = found.output or "result"
+    comparison = outcome.comparisons[name] = found.comparison
+    text = described(comparison) if not comparison.accurate else ""
+    if found.operator and not text and comparison.arrays is not None and comparison.standard != "unspecified":
+        text = one_sided(found.operator, *comparison.arrays)
+    if text:
+        outcome.difference = f"{found.operator} {name}: {text}".lstrip()
 
 
 def _operator(launch: Launch) -> Operator:
@@ -150,6 +198,8 @@ def _compare(recording: Recording, launch: Launch, operator: Operator, values: l
         actual, golden = (came, result) if reference else (result, came)
         comparison = outcome.comparisons[name] = compare(actual, golden, operator=operator.name)
         text = described(comparison) if not comparison.accurate else ""
+        if not text:
+            comparison.forget_arrays()
         if reference and not text and comparison.standard != "unspecified":
             text = one_sided(operator.name, actual, golden)
         if text and not outcome.difference:

@@ -12,6 +12,7 @@ from ascend_aclnn.core import hifloat8
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import status_name
 from ascend_aclnn.recording import Launch, Recording, RecordingError, TensorDescription, TensorValue, Value
+from ascend_aclnn.testing import failures
 
 _SHOWN = 6  # integers of a list, dimensions are all shown
 
@@ -64,6 +65,11 @@ def launch_lines(recording: Recording, launch: Launch) -> Iterator[str]:
             for when, key in (("before", tensor.before), ("after", tensor.after)):
                 if key is not None:
                     yield f"  {'':<26} {when}: {data_words(recording, tensor, when)}"
+    if launch.operator.name == failures.COMPARE:
+        try:
+            yield from (f"  {line}" for line in str(failures.compared(recording, launch).comparison).splitlines())
+        except (TypeError, ValueError) as error:
+            yield f"  {error}"
     for frame in launch.site:
         yield f"  at {frame}"
     if launch.left_out:

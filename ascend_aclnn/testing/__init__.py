@@ -11,7 +11,17 @@ The plugin is installed with the package: ``pytest --aclnn-backend=numpy,emulato
 
 from __future__ import annotations
 
-from ascend_aclnn.testing.compare import Comparison, Deviation, assert_accurate, compare
+from ascend_aclnn.testing.compare import Comparison, Deviation, compare
+from ascend_aclnn.testing.failures import AccuracyError, assert_accurate
 from ascend_aclnn.testing.standards import STANDARDS, Standard, thresholds
 
-__all__ = ["STANDARDS", "Comparison", "Deviation", "Standard", "assert_accurate", "compare", "thresholds"]
+__all__ = [
+    "STANDARDS",
+    "AccuracyError",
+    "Comparison",
+    "Deviation",
+    "Standard",
+    "assert_accurate",
+    "compare",
+    "thresholds",
+]

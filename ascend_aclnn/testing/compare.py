@@ -6,7 +6,6 @@ import dataclasses
 import html
 import json
 import math
-import textwrap
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -15,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import catalog
-from ascend_aclnn.core import drawing, hifloat8, notebook
+from ascend_aclnn.core import hifloat8, notebook
 from ascend_aclnn.core.dtypes import DataType, DTypeLike, as_datatype
 from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.testing import pictures
+from ascend_aclnn.testing.pictures import HeatMap, heat_map
 from ascend_aclnn.testing.standards import EPSILON, MATCHED_RATIO, RATIOS, STANDARDS, ULPS, Thresholds, thresholds
 
 _WORST = 8  # elements that a Comparison lists
@@ -39,11 +40,20 @@ class Deviation:
 class Comparison:
     """The outcome of ``compare``. True in a condition when the result is accurate.
 
-    Attributes: accurate, standard (its name), dtype, size, reason ("" when accurate), figures (by name), worst (Deviations).
+    Attributes: accurate, standard (its name), dtype, size, reason ("" when accurate), figures (by name), worst (Deviations),
+    wrong (how many elements the standard refuses by themselves; those that differ at all where only their mean is refused),
+    options (what ``compare`` was asked for).
     """
 
     def __init__(
-        self, standard: str, dtype: DataType, size: int, reason: str, figures: dict[str, float], worst: list[Deviation]
+        self,
+        standard: str,
+        dtype: DataType,
+        size: int,
+        reason: str,
+        figures: dict[str, float],
+        worst: list[Deviation],
+        wrong: Optional[Array] = None,
     ) -> None:
         self.accurate = not reason
         self.standard = standard
@@ -52,6 +62,15 @@ class Comparison:
         self.reason = reason
         self.figures = figures
         self.worst = worst
+        self.wrong = 0 if wrong is None or self.accurate else int(np.count_nonzero(wrong))
+        self._mask = wrong if self.wrong else None
+        self.options: dict[str, Any] = {
+            "standard": standard,
+            "operator": None,
+            "hf32": False,
+            "rtol": None,
+            "atol": None,
+        }
         self._arrays: Optional[tuple[Array, Array]] = None
 
     def __bool__(self) -> bool:
@@ -60,6 +79,8 @@ class Comparison:
     def __str__(self) -> str:
         verdict = "accurate" if self.accurate else f"not accurate: {self.reason}"
         lines = [f"{verdict} ({self.standard}, {self.dtype.name}, {self.size} elements)"]
+        if self.summary:
+            lines.append(f"  {self.summary}")
         lines += [f"  {name:<16} {value:.6g}" for name, value in self.figures.items()]
         if self.worst and not self.accurate:
             lines.append("  worst elements")
@@ -67,12 +88,19 @@ class Comparison:
                 where = f"[{', '.join(map(str, item.index))}]"
                 ulp = "" if math.isnan(item.ulp) else f", {item.ulp:.4g} ULP"
                 lines.append(f"    {where} actual {item.actual}, golden {item.golden}, error {item.error:.6g}{ulp}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {line}" for line in self.picture())])
 
     __repr__ = __str__
 
+    @property
+    def summary(self) -> str:
+        """How many elements are wrong and which is the worst: "6 of 1,000 elements, worst at (3, 7)"; "" when accurate."""
+        if not self.wrong:
+            return ""
+        return f"{self.wrong:,} of {self.size:,} elements, worst at {self.worst[0].index}"
+
     def _repr_html_(self) -> str:
-        """For notebooks: the verdict, the figures, the worst elements."""
+        """For notebooks: the verdict, the figures, the worst elements, the picture."""
         verdict, colour = ("accurate", "#2e7d32") if self.accurate else (f"not accurate: {self.reason}", "#c62828")
         parts = [
             f'<b style="color: {colour}">{html.escape(verdict)}</b>',
@@ -82,6 +110,8 @@ class Comparison:
         if self.worst:
             rows = [(list(d.index), d.actual, d.golden, f"{d.error:.6g}", f"{d.ulp:.4g}") for d in self.worst]
             parts.append(notebook.table(rows, ("worst elements", "actual", "golden", "error", "ULP")))
+        if not self.accurate:
+            parts.append(self.svg())
         return "".join(parts)
 
     def to_json(self) -> str:
@@ -92,6 +122,7 @@ class Comparison:
                 "standard": self.standard,
                 "dtype": self.dtype.name,
                 "size": self.size,
+                "wrong": self.wrong,
                 "reason": self.reason,
                 "figures": self.figures,
                 "worst": [
@@ -100,23 +131,57 @@ class Comparison:
             }
         )
 
+    @property
+    def arrays(self) -> Optional[tuple[Array, Array]]:
+        """What was compared: actual and golden; None after ``forget_arrays``."""
+        return self._arrays
+
+    def forget_arrays(self) -> None:
+        """Lets go of the arrays that were compared, and with them of the histogram and the heat map."""
+        self._arrays = self._mask = None
+
     def histogram(self) -> dict[str, int]:
         """Elements by the size of their error: "0", then up to 1, 2, 4, ... ULP (of integers: units), at last "NaN, inf".
 
         "0" are those that equal the golden rounded to the output's data type.
         """
-        return {} if self._arrays is None else _histogram(*self._arrays, self.dtype)
+        if self._arrays is None or self._arrays[0].shape != self._arrays[1].shape:
+            return {}
+        return _histogram(*self._arrays, self.dtype)
+
+    def heat_map(self) -> Optional[HeatMap]:
+        """Where the wrong elements are; None for an accurate result."""
+        return None if self._mask is None else heat_map(self._mask)
+
+    def picture(self) -> list[str]:
+        """The histogram and the heat map as lines of text; none for an accurate result."""
+        found = self.heat_map()
+        if found is None:
+            return []
+        return [*pictures.histogram_lines(self.histogram(), self._unit), *pictures.heat_map_lines(found)]
 
     def plot(self, path: Union[str, Path]) -> None:
-        """Writes a picture of the errors: how many are how large, and the worst elements. The path ends in .svg."""
+        """Writes a picture of the errors: how many are how large, where, and the worst elements.
+
+        The path ends in .svg, or in .html for a page that has the figures too.
+        """
         path = Path(path)
-        if path.suffix != ".svg":
-            raise ValueError(f"path is {str(path)!r}; a picture is an SVG, so it must end in .svg")
-        path.write_text(self.svg(), encoding="utf-8")
+        if path.suffix not in (".svg", ".html"):
+            raise ValueError(f"path is {str(path)!r}; a picture is an SVG or a page, so it must end in .svg or .html")
+        whole = self.svg() if path.suffix == ".svg" else pictures.page("comparison", [self._repr_html_()])
+        path.write_text(whole, encoding="utf-8")
 
     def svg(self) -> str:
         """The picture that ``plot`` writes."""
-        return _picture(self)
+        verdict = "accurate" if self.accurate else "not accurate"
+        facts = f"{self.standard}, {self.dtype.name}, {self.size} elements"
+        reasons = [*self.reason.split("; "), self.summary] if self.reason else []
+        worst = [(str(list(d.index)), d.actual, d.golden, d.error) for d in self.worst]
+        return pictures.svg(verdict, facts, reasons, self.histogram(), self._unit, self.heat_map(), worst)
+
+    @property
+    def _unit(self) -> str:
+        return "ULP" if thresholds(self.dtype) is not None else "units"
 
 
 def compare(
@@ -141,6 +206,7 @@ def compare(
     """
     if operator is not None and operator not in catalog.names():
         raise ValueError(catalog.unknown_name(operator))
+    options = {"standard": standard or "", "operator": operator, "hf32": hf32, "rtol": rtol, "atol": atol}
     own_limits = rtol is not None or atol is not None
     if own_limits and standard is not None:
         raise ValueError(f"standard {standard!r} and rtol or atol; a comparison has one or the other")
@@ -149,15 +215,16 @@ def compare(
         standard = "default" if operator is None else catalog.get(operator).accuracy_standard
     if standard not in STANDARDS:
         raise ValueError(f"standard is {standard!r}; it must be one of {', '.join(STANDARDS)}")
-    actual_array, golden_array = _array(actual), _array(golden)
+    actual_array, golden_array = as_array(actual), as_array(golden)
     data_type = as_datatype(actual_array.dtype if dtype is None else dtype)
     if actual_array.shape != golden_array.shape:
         reason = f"the shape is {actual_array.shape}; the golden's is {golden_array.shape}"
-        return Comparison(standard, data_type, actual_array.size, reason, {}, [])
-    if own_limits and actual_array.size:
+        comparison = Comparison(standard, data_type, actual_array.size, reason, {}, [])
+    elif own_limits and actual_array.size:
         comparison = _within(actual_array, golden_array, data_type, rtol or 0.0, atol or 0.0)
     else:
         comparison = _judged(actual_array, golden_array, data_type, standard, by_operator, competitor, hf32)
+    comparison.options = options
     comparison._arrays = actual_array, golden_array
     return comparison
 
@@ -180,17 +247,8 @@ def _judged(
     if standard == "off_by_one":
         return _off_by_one(actual, golden, data_type)
     assert limits is not None
-    other = None if competitor is None else _array(competitor)
+    other = None if competitor is None else as_array(competitor)
     return _floats(standard, actual, golden, data_type, limits, other)
-
-
-def assert_accurate(actual: Any, golden: Any, standard: Optional[str] = None, **options: Any) -> Comparison:
-    """``compare`` that raises AssertionError, with the worst elements, where the result is not accurate."""
-    __tracebackhide__ = True  # pytest shows the line of the test
-    comparison = compare(actual, golden, standard, **options)
-    if not comparison.accurate:
-        raise AssertionError(str(comparison))
-    return comparison
 
 
 def _within(actual: Array, golden: Array, dtype: DataType, rtol: float, atol: float) -> Comparison:
@@ -205,7 +263,7 @@ def _within(actual: Array, golden: Array, dtype: DataType, rtol: float, atol: fl
     reason = f"{count} of {wrong.size} elements are not within {rule}" if count else ""
     finite = error[np.isfinite(error)]
     figures = {"max_abs_error": float(finite.max()) if finite.size else 0.0, "different": float(count)}
-    return Comparison("rtol and atol", dtype, actual.size, reason, figures, _worst(actual, golden, wrong, dtype))
+    return Comparison("rtol and atol", dtype, actual.size, reason, figures, _worst(actual, golden, wrong, dtype), wrong)
 
 
 _LARGEST_BIN = 10  # errors above 2 ** 9 ULP are counted together
@@ -226,63 +284,7 @@ def _histogram(actual: Array, golden: Array, dtype: DataType) -> dict[str, int]:
     return {**bins, "NaN, inf": int(np.count_nonzero(misplaced))} if misplaced.any() else bins
 
 
-_WIDTH, _PLOT_HEIGHT, _MARGIN = 640, 190, 20  # of the picture, in pixels
-
-
-def _picture(comparison: Comparison) -> str:
-    """Bars of the histogram, their heights by the logarithm of the counts, and a table of the worst elements."""
-    bins = comparison.histogram()
-    unit = "ULP" if thresholds(comparison.dtype) is not None else "units"
-    color = drawing.GREEN if comparison.accurate else drawing.RED
-    verdict = "accurate" if comparison.accurate else "not accurate"
-    facts = f"{comparison.standard}, {comparison.dtype.name}, {comparison.size} elements"
-    parts = [
-        drawing.text(_MARGIN, 28, verdict, color=color, bold=True),
-        drawing.text(_MARGIN + 90, 28, facts),
-        *(
-            drawing.text(_MARGIN, 46 + 16 * i, row, color=drawing.MUTED)
-            for i, row in enumerate(_reason_lines(comparison))
-        ),
-    ]
-    top = 66 + 16 * len(_reason_lines(comparison))
-    bottom = top + _PLOT_HEIGHT
-    step = (_WIDTH - 2 * _MARGIN) / max(len(bins), 1)
-    tallest = math.log1p(max(bins.values(), default=0)) or 1.0
-    for i, (name, count) in enumerate(bins.items()):
-        height = (_PLOT_HEIGHT - 20) * math.log1p(count) / tallest
-        x = _MARGIN + i * step
-        fill = drawing.RED if name == "NaN, inf" else drawing.GREEN if name == "0" else drawing.BLUE
-        parts.append(
-            drawing.rectangle(x + 3, bottom - height, step - 6, height, fill, f"{count} elements, error {name}")
-        )
-        parts.append(drawing.text(x + step / 2, bottom - height - 5, str(count) if count else "", "middle"))
-        parts.append(drawing.text(x + step / 2, bottom + 16, name, "middle", drawing.MUTED))
-    parts.append(drawing.line(_MARGIN, bottom, _WIDTH - _MARGIN, bottom))
-    if bins:
-        parts.append(
-            drawing.text(_WIDTH / 2, bottom + 34, f"elements by error, at most so many {unit}", "middle", drawing.MUTED)
-        )
-    y = bottom + 60.0
-    if comparison.worst:
-        columns = (("worst elements", _MARGIN), ("actual", 220), ("golden", 360), ("error", 500))
-        parts += [drawing.text(x, y, head, bold=True) for head, x in columns]
-        for deviation in comparison.worst:
-            y += 18
-            cells = (
-                str(list(deviation.index)),
-                f"{deviation.actual!s:.16}",
-                f"{deviation.golden!s:.16}",
-                f"{deviation.error:.4g}",
-            )
-            parts += [drawing.text(x, y, cell) for cell, (_, x) in zip(cells, columns)]
-    return drawing.picture(_WIDTH, y + 20, f"errors of a result: {verdict}, {facts}", parts)
-
-
-def _reason_lines(comparison: Comparison) -> list[str]:
-    return [line for part in comparison.reason.split("; ") for line in textwrap.wrap(part, 95)]
-
-
-def _array(value: Any) -> Array:
+def as_array(value: Any) -> Array:
     """An ndarray of the values: of a Tensor, a torch tensor (bfloat16 too) or anything that NumPy takes."""
     if isinstance(value, Tensor):
         return value.numpy()
@@ -307,7 +309,7 @@ def _bit_equal(actual: Array, golden: Array, dtype: DataType) -> Comparison:
     wrong = int(equal.size - np.count_nonzero(equal))
     reason = f"{wrong} of {equal.size} elements differ" if wrong else ""
     return Comparison(
-        "bit_equal", dtype, actual.size, reason, {"different": wrong}, _worst(actual, golden, ~equal, dtype)
+        "bit_equal", dtype, actual.size, reason, {"different": wrong}, _worst(actual, golden, ~equal, dtype), ~equal
     )
 
 
@@ -316,7 +318,8 @@ def _off_by_one(actual: Array, golden: Array, dtype: DataType) -> Comparison:
     largest, count = float(error.max()), int(np.count_nonzero(error > 1))
     reason = f"{count} of {error.size} elements differ by more than 1 (the largest by {largest:g})" if count else ""
     figures = {"max_abs_error": largest, "different": float(np.count_nonzero(error))}
-    return Comparison("off_by_one", dtype, actual.size, reason, figures, _worst(actual, golden, error > 0, dtype))
+    worst = _worst(actual, golden, error > 0, dtype)
+    return Comparison("off_by_one", dtype, actual.size, reason, figures, worst, error > 1)
 
 
 def _floats(
@@ -330,13 +333,15 @@ def _floats(
             f"{count} of {misplaced.size} elements are NaN or infinite where the golden is not, or the other way round"
         )
         worst = _worst(actual, golden, misplaced, dtype)
-        return Comparison(standard, dtype, actual.size, reason, {"misplaced": float(count)}, worst)
+        return Comparison(standard, dtype, actual.size, reason, {"misplaced": float(count)}, worst, misplaced)
     finite = np.isfinite(_rounded(golden_values, dtype)) & np.isfinite(values)
     error = np.where(finite, np.abs(np.where(finite, values, 0) - np.where(finite, golden_values, 0)), 0.0)
     error[values == _rounded(golden_values, dtype)] = 0.0  # as near as the output's type can be
     figures, reasons = {"max_abs_error": float(error.max())}, []
+    wrong = np.zeros(error.shape, bool)
     if "mixed" in standard:
-        outside = int(np.count_nonzero(error > limits.atol + limits.rtol * np.where(finite, np.abs(golden_values), 0)))
+        wrong = error > limits.atol + limits.rtol * np.where(finite, np.abs(golden_values), 0)
+        outside = int(np.count_nonzero(wrong))
         matched = 1 - outside / error.size
         worst_at = np.unravel_index(int(error.argmax()), error.shape)
         limit = max(limits.error_limit, ULPS * float(_ulp(golden_values[worst_at], dtype)))
@@ -353,14 +358,16 @@ def _floats(
     relative = error / (np.where(finite, np.abs(golden_values), 0) + EPSILON)
     figures.update(mere=float(relative.mean()), mare=float(relative.max()))
     if "mere_mare" in standard:
+        wrong |= relative >= 10 * limits.relative
         for name, bound in (("mere", limits.relative), ("mare", 10 * limits.relative)):
             if not figures[name] < bound:
                 reasons.append(f"{name.upper()} is {figures[name]:.6g}; it must be below {bound:.6g}")
     if standard == "double_benchmark":
         reasons += _against_competitor(error, relative, competitor, golden_values, dtype, figures)
-    return Comparison(
-        standard, dtype, actual.size, "; ".join(reasons), figures, _worst(actual, golden, error > 0, dtype)
-    )
+    worst = _worst(actual, golden, error > 0, dtype)
+    if not wrong.any():  # only a mean is too large
+        wrong = error > 0
+    return Comparison(standard, dtype, actual.size, "; ".join(reasons), figures, worst, wrong)
 
 
 def _against_competitor(

@@ -27,6 +27,7 @@ import pytest
 import ascend_aclnn as aclnn
 from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.core.socs import known_soc
+from ascend_aclnn.testing import failures
 from ascend_aclnn.testing.devices import one_device
 
 BACKENDS = ("auto", "numpy", "emulator", "npu")
@@ -71,6 +72,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=("error", "warn", "off"),
         help="what becomes of a test that passed and left something on an emulated device",
     )
+    group.addoption(
+        "--aclnn-failures",
+        default=None,
+        metavar="DIR",
+        help="where inputs, result and golden of assert_accurate are recorded when a test fails, or off "
+        "(default: aclnn-failures in pytest's cache)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,12 +94,23 @@ def pytest_configure(config: pytest.Config) -> None:
     if worker:  # each has an emulated host, whose devices take so many processes, to itself
         run = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
         os.environ.setdefault("ASCEND_EMULATOR_HOST", f"{run}-{worker}")
+    failures.defer(config)
+    config.add_cleanup(lambda: failures.undefer(config))
     soc = config.getoption("--aclnn-soc")
     if soc is not None:
         try:
             known_soc(soc)
         except ValueError as error:
             raise pytest.UsageError(f"--aclnn-soc: {error}") from None
+
+
+def _failures_directory(config: pytest.Config) -> str:
+    """Where failures are recorded: the option, else pytest's cache; "off" where pytest has none."""
+    chosen: Optional[str] = config.getoption("--aclnn-failures")
+    cache = getattr(config, "cache", None)
+    if chosen is not None:
+        return chosen if chosen == "off" else str(config.invocation_params.dir / chosen)
+    return "off" if cache is None else str(cache.mkdir("aclnn-failures"))
 
 
 def _backends(config: pytest.Config) -> list[str]:
@@ -142,6 +161,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report: pytest.TestReport = (yield).get_result()
     if report.when == "call":
         item.stash[_PASSED] = report.passed
+    if report.failed and call.excinfo is not None and isinstance(call.excinfo.value, failures.AccuracyError):
+        error, name = call.excinfo.value, failures.file_name(item.nodeid)
+        lines = failures.written(error.comparison, error.inputs, _failures_directory(item.config), name)
+        if lines:
+            report.sections.append(("ascend_aclnn", "\n".join(lines)))
     if report.failed and call.excinfo is not None and "backend; the backend in use is" in str(call.excinfo.value):
         text = (
             "A Tensor belongs to the backend that was in use when it was made. A fixture of a module or a class that makes "

@@ -254,16 +254,7 @@ def _size(number: Any) -> float:
 def _histogram(bins: dict[str, int], title: str) -> str:
     """Bars whose heights go by the logarithm of the counts."""
     bottom = _HEIGHT - 24
-    step = (_WIDTH - 2 * _MARGIN) / len(bins)
-    tallest = math.log1p(max(bins.values())) or 1.0
-    parts = []
-    for i, (name, count) in enumerate(bins.items()):
-        height, x = (bottom - 22) * math.log1p(count) / tallest, _MARGIN + i * step
-        color = drawing.GREEN if name == "0" else drawing.RED if name == "NaN, inf" else drawing.BLUE
-        parts.append(drawing.rectangle(x + 3, bottom - height, max(step - 6, 1), height, color, f"{count}: {name}"))
-        parts.append(drawing.text(x + step / 2, bottom - height - 5, str(count) if count else "", "middle"))
-        parts.append(drawing.text(x + step / 2, bottom + 16, name, "middle", drawing.MUTED))
-    parts.append(drawing.line(_MARGIN, bottom, _WIDTH - _MARGIN, bottom))
+    parts = drawing.bars(_MARGIN, bottom, _WIDTH - 2 * _MARGIN, bottom - 22, bins)
     return drawing.picture(_WIDTH, _HEIGHT, title, parts)
 
 

@@ -125,7 +125,8 @@ class Worker:
         judgement: Optional[Judgement] = self._guarded(operator.name, case.label, judge, *arguments, record=record)
         if judgement is None:
             return
-        recorded = record(results=judgement.results) if judgement.faults else {}
+        failed = [(o.comparison, o.name) for o in judgement.outputs if o.fault and o.comparison is not None]
+        recorded = record(results=judgement.results, failed=failed) if judgement.faults else {}
         for text in judgement.faults:
             self._fault(operator.name, case.label, text, **recorded)
         if self.report is not None:

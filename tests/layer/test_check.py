@@ -130,13 +130,21 @@ def test_memory_knows_the_last_writer_of_each_byte() -> None:
 def check(
     home: Path, program: list[str], fault: str, status: Optional[int], *options: str
 ) -> subprocess.CompletedProcess[str]:
+    if "--failures" not in options:
+        options = (*options, "--failures", "off")
     command = [sys.executable, "-m", "ascend_aclnn", "layer", "run", "--check", *options, "--", *program]
     return run(command, emulated_environment(home, ASCEND_EMULATOR_FAULT=fault), status)
 
 
 def test_a_program_is_checked(client: str, emulator_home: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    done = check(emulator_home, [client], "aclnnCat:wrong-element", 1, "--report", str(report))
+    kept = tmp_path / "kept"
+    done = check(emulator_home, [client], "aclnnCat:wrong-element", 1, "--report", str(report), "--failures", str(kept))
+    assert "out: 1 of 8 elements, worst at (" in done.stderr and "where: shape (2, 4)" in done.stderr
+    (own,) = kept.iterdir()
+    assert f"ascend-aclnn replay {own} --compare" in done.stderr
+    with Recording(own) as recording:
+        assert [launch.operator.name for launch in recording.launches] == ["aclnnCat", "compare"]
     assert "first wrong launch: #1 aclnnCat: out FLOAT (2, 4): 1 of 8 elements" in done.stdout
     assert done.stdout.splitlines()[-1] == "checked 2 launches: 1 wrong; 0 not compared"
     assert f"at {client}+0x" in done.stderr

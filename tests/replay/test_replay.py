@@ -39,6 +39,12 @@ def one_element(y: Any, rstd: Any) -> None:
     y[2, 3] += 1
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a replay finds wrong is recorded below the current directory."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def right(tmp_path: Path) -> Path:
     global RNG
@@ -266,3 +272,29 @@ def test_the_emulated_device_runs_launches_again(faulty: Path, emulator_home: Pa
     assert result.returncode == 1, result.stderr
     assert result.stdout.startswith("first difference: #2 aclnnRmsNorm differs: yOut ")
     assert "on the emulated device (Ascend910B1): 3 launches as recorded, 1 different, 0 left out" in result.stdout
+
+
+def test_a_launch_that_differs_is_recorded_with_its_golden(
+    faulty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(faulty), "--compare", "--html", "page.html"]) == 1
+    said = capsys.readouterr().out
+    assert "yOut: 1 of 32 elements, worst at (2, 3)" in said and "(2, 0) ...#...." in said
+    own = Path("aclnn-failures/faulty-2-aclnnRmsNorm.aclnn")
+    assert f"  ascend-aclnn recording show {own}\n" in said and os.listdir("aclnn-failures") == [own.name]
+    with Recording(faulty) as recording, Recording(own) as part:
+        launch, compare = part.launches
+        assert launch.operator.name == "aclnnRmsNorm" and compare.operator.name == "compare"
+        result = recording.array(recording.launches[2].named["yOut"].content, "after")
+        assert np.array_equal(part.array(compare.named["actual"].content), result)
+        a = recording.array(recording.launches[2].named["x"].content).astype(np.float64)
+        golden = a / np.sqrt((a**2).mean(-1, keepdims=True) + 1e-6)
+        assert np.allclose(part.array(compare.named["golden"].content).astype(np.float64), golden, rtol=1e-3)
+    first, second = outcomes(own)
+    assert "1 of 32 elements" in first.difference and "1 of 32 elements" in second.difference
+    assert main(["recording", "show", str(own), "--op", "1"]) == 0
+    assert "1 of 32 elements, worst at (2, 3)" in capsys.readouterr().out
+    page = Path("page.html").read_text()
+    assert "<svg" in page and "row (2, 0), column 3: 1 of 1" in page
+    main(["replay", str(faulty), "--compare", "--failures", "off"])
+    assert "recorded in" not in capsys.readouterr().out
