@@ -172,6 +172,7 @@ def test_no_other_module_removes_or_replaces_files() -> None:
         "testing/compare.py: .write_text(",
         "replay/export.py: .write_",
         "cli/layer.py: .write_text(",
+        "cli/recording.py: .write_text(",
         "verify/report.py: .write_text(",
         "verify/worker.py: .write_text(",
     )
