@@ -206,6 +206,11 @@ def test_two_devices_compute_and_copy(cann: Cann) -> None:
     here = cann.malloc(16)
     error = cann.failure("aclrtMemcpy", here, 16, out.address, 16, D2D)
     assert error.error == "EMULATOR_WRONG_CONTEXT"
+    executor, size = cann.prepare("aclnnMm", x, identity, out, 0)
+    workspace = cann.malloc(max(size, 1))
+    error = cann.failure("aclnnMm", workspace, size, executor, None)
+    assert error.error == "EMULATOR_WRONG_CONTEXT"  # memory of the other device
+    assert "aclrtDeviceEnablePeerAccess" in error.message
     can = ctypes.c_int32()
     cann.aclrtDeviceCanAccessPeer(ctypes.byref(can), 0, 1)
     assert can.value == 1
@@ -214,12 +219,6 @@ def test_two_devices_compute_and_copy(cann: Cann) -> None:
     host = np.empty((2, 2), np.float32)
     cann.aclrtMemcpy(host.ctypes.data, 16, here, 16, D2H)
     assert host.tolist() == [[0, 1], [2, 3]]
-    wrong = cann.describe((2, 2), np.float32, out.address)
-    executor, size = cann.prepare("aclnnMm", wrong, wrong, wrong, 0)
-    workspace = cann.malloc(max(size, 1))
-    error = cann.failure("aclnnMm", workspace, size, executor, None)
-    assert error.error == "EMULATOR_WRONG_CONTEXT"  # memory of the other device
-    cann.aclDestroyTensor(wrong)
     cann.aclrtFree(here)
     cann.aclrtFree(workspace)
     assert cann.device_pid(0) != cann.device_pid(1) != 0
@@ -230,6 +229,84 @@ def test_two_devices_compute_and_copy(cann: Cann) -> None:
     cann.aclrtSetDevice(0)
     for _ in range(2):
         cann.aclrtResetDevice(0)
+
+
+@client()
+def test_an_operator_uses_memory_of_a_peer(cann: Cann) -> None:
+    cann.aclrtSetDevice(1)
+    first = cann.malloc(100)  # so that the next allocations do not begin where a page does
+    there, result = cann.tensor(np.zeros((2, 2), np.float32)), cann.tensor(np.zeros((2, 2), np.float32))
+    cann.aclrtSetDevice(0)
+    here = cann.tensor(np.array([[1, 2], [3, 4]], np.float32))
+    cann.aclrtDeviceEnablePeerAccess(1, 0)
+
+    def write(number: float) -> None:
+        values = np.full((2, 2), number, np.float32)
+        cann.aclrtMemcpy(there.address, 16, values.ctypes.data, 16, H2D)
+
+    for number in (1, 2):  # the second time, the memory is mapped already
+        write(number)
+        cann.run("aclnnMm", here, there, result, 0)
+        assert cann.read(result).tolist() == [[3 * number] * 2, [7 * number] * 2]
+    beyond = cann.describe((2, 3000), np.float32, there.address)
+    wide = cann.tensor(np.zeros((2, 3000), np.float32))
+    executor, size = cann.prepare("aclnnMm", here, beyond, wide, 0)
+    workspace = cann.malloc(max(size, 1))
+    assert cann.failure("aclnnMm", workspace, size, executor, None).error == "EMULATOR_OUT_OF_BOUNDS"
+
+    stream, model = cann.create("aclrtCreateStream"), ctypes.c_void_p()
+    cann.aclmdlRICaptureBegin(stream, 0)
+    executor, size = cann.prepare("aclnnMm", here, there, result, 0)
+    cann.aclnnMm(workspace, size, executor, stream)
+    cann.aclmdlRICaptureEnd(stream, ctypes.byref(model))
+    write(5)
+    cann.aclmdlRIExecuteAsync(model, stream)
+    cann.aclrtSynchronizeStream(stream)
+    assert cann.read(result).tolist() == [[15, 15], [35, 35]]
+
+    cann.aclrtSetDevice(1)
+    cann.drop(there)
+    cann.aclrtSetDevice(0)
+    error = cann.failure("aclmdlRIExecuteAsync", model, stream)
+    assert error.error == "EMULATOR_USE_AFTER_FREE"
+    assert "mat2" in error.message
+    cann.aclmdlRIDestroy(model)
+    cann.aclrtDestroyStream(stream)
+    cann.aclDestroyTensor(beyond)
+    cann.aclrtFree(workspace)
+    cann.drop(wide)
+    cann.aclrtSetDevice(1)
+    cann.aclrtFree(first)
+    cann.drop(result)
+    cann.aclrtResetDevice(1)
+    cann.aclrtSetDevice(0)
+    cann.aclrtDeviceDisablePeerAccess(1)
+
+
+@client()
+def test_a_reset_device_is_seen_no_more_by_its_peers(cann: Cann) -> None:
+    cann.aclrtSetDevice(1)
+    there = cann.malloc(16)
+    cann.aclrtSetDevice(0)
+    here = cann.tensor(np.ones(4, np.float32))
+    cann.aclrtDeviceEnablePeerAccess(1, 0)
+    theirs = cann.describe((4,), np.float32, there)
+    stream, model = cann.create("aclrtCreateStream"), ctypes.c_void_p()
+    cann.aclmdlRICaptureBegin(stream, 0)
+    executor, size = cann.prepare("aclnnMul", here, theirs, here)
+    workspace = cann.malloc(max(size, 1))
+    cann.aclnnMul(workspace, size, executor, stream)
+    cann.aclmdlRICaptureEnd(stream, ctypes.byref(model))
+    cann.aclrtSetDevice(1)
+    cann.aclrtResetDeviceForce(1)
+    cann.aclrtSetDevice(0)
+    assert "aclrtResetDeviceForce" in cann.failure("aclmdlRIExecuteAsync", model, stream).message
+    executor, size = cann.prepare("aclnnMul", here, theirs, here)
+    assert cann.failure("aclnnMul", workspace, size, executor, stream).error == "EMULATOR_USE_AFTER_FREE"
+    cann.aclmdlRIDestroy(model)
+    cann.aclrtDestroyStream(stream)
+    cann.aclDestroyTensor(theirs)
+    cann.aclrtFree(workspace)
 
 
 def test_devices_may_be_hidden(emulator_home: Path) -> None:

@@ -11,6 +11,7 @@
 #include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/memory.h"
+#include "ascendcl/memory/peers.h"
 #include "ascendcl/runtime/profiling.h"
 #include "ascendcl/stream/stream.h"
 #include "nnopbase/executor_cache.h"
@@ -517,6 +518,7 @@ typedef struct {
     const void *handle;
     uint64_t serial;
     void *address;   /* pinned; NULL for an empty tensor */
+    emu_device *home; /* that it lies in */
     uint64_t offset, extent;
     uint32_t parameter;
 } launch_tensor;
@@ -532,7 +534,7 @@ typedef struct {
 
 static void unpin_launch(launch *l) {
     for (uint32_t i = 0; i < l->count; i++) {
-        if (l->tensors[i].address != NULL) emu_memory_unpin(l->device, l->tensors[i].address);
+        if (l->tensors[i].address != NULL) emu_memory_unpin(l->tensors[i].home, l->tensors[i].address);
         l->tensors[i].address = NULL;
     }
     if (l->workspace != NULL) emu_memory_unpin(l->device, l->workspace);
@@ -585,7 +587,7 @@ static void describe_launch(emu_task *task, emu_captured *captured) {
         char name[48];
         if (tensor->address == NULL) continue;
         parameter_name(l->plan->operator, tensor->parameter, name, sizeof name);
-        emu_captured_use(captured, l->device, tensor->address, tensor->extent, name);
+        emu_captured_use(captured, tensor->home, tensor->address, tensor->extent, name);
     }
     if (l->workspace != NULL) emu_captured_use(captured, l->device, l->workspace, l->plan->workspace, "workspace");
     captured->waits = l->plan->operator->communicates;
@@ -632,7 +634,7 @@ static void *same_object(const void *handle, emu_kind kind, uint64_t serial, int
 static int pin_tensor(const executor *e, emu_device *device, const tensor_use *use, launch_tensor *result) {
     int status;
     char name[80];
-    *result = (launch_tensor){use->handle, use->serial, NULL, 0, use->extent, use->parameter};
+    *result = (launch_tensor){.handle = use->handle, .serial = use->serial, .extent = use->extent, .parameter = use->parameter};
     if (use->handle == NULL) return 0;
     emu_table_lock();
     const emu_tensor *tensor = same_object(use->handle, KIND_TENSOR, use->serial, &status);
@@ -646,10 +648,9 @@ static int pin_tensor(const executor *e, emu_device *device, const tensor_use *u
     if (use->extent == EMU_NO_EXTENT)
         return emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS",
                         "the shape, strides and offset of %s reach outside any memory", name);
-    status = emu_memory_pin(device, data, use->extent, name);
+    status = emu_operand_pin(device, data, use->extent, name, &result->home, &result->offset);
     if (status != 0) return ACLNN_ERR_PARAM_INVALID;
     result->address = data;
-    result->offset = emu_memory_offset(device, data);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "ascendcl/memory/host_memory.h"
 #include "ascendcl/memory/ipc.h"
 #include "ascendcl/memory/memory.h"
+#include "ascendcl/memory/peers.h"
 #include "ascendcl/stream/stream.h"
 
 #include <stdlib.h>
@@ -41,6 +42,7 @@ static int free_device(const void *address) {
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not device memory", address);
     if (emu_memory_pinned(device, address)) emu_streams_poll(device); /* the work may be done, but not yet polled */
     int status = emu_ipc_freeing(device, address);
+    if (status == 0) emu_peers_freeing(device, address);
     return status != 0 ? status : emu_memory_free(device, address);
 }
 

@@ -3,6 +3,7 @@
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/host_memory.h"
 #include "ascendcl/memory/memory.h"
+#include "ascendcl/memory/peers.h"
 #include "ascendcl/stream/stream.h"
 #include "ascendcl/validate/validate.h"
 #include "protocol.h"
@@ -126,12 +127,8 @@ static int check_direction(const void *address, aclrtMemcpyKind kind, bool desti
                     destination ? "dst" : "src", address, device ? "device" : "host");
 }
 
-/* Reading another device's memory needs aclrtDeviceEnablePeerAccess, except on SoCs whose devices share a bus. */
 static int check_peers(const emu_device *dst, const emu_device *src) {
-    if (dst == NULL || src == NULL || dst == src) return 0;
-    const char *product = emu_config()->soc.product;
-    if (product != NULL && strcmp(product, "A3") == 0) return 0;
-    if ((dst->peers >> src->id & 1) != 0 || (src->peers >> dst->id & 1) != 0) return 0;
+    if (dst == NULL || src == NULL || dst == src || emu_peers_reach(dst, src)) return 0;
     return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_WRONG_CONTEXT",
                     "a copy between device %d and device %d needs aclrtDeviceEnablePeerAccess first", src->id, dst->id);
 }

@@ -165,6 +165,9 @@ static void replace_file(emu_device *device) {
 }
 
 void emu_memory_clear(emu_device *device, bool kept) {
+    emu_captures_lock();
+    if (emu_when_freed != NULL && device->base != NULL) emu_when_freed(device, device->base, device->window); /* models of other devices */
+    emu_captures_unlock();
     pthread_mutex_lock(&device->lock);
     if (device->base != NULL) {
         emu_blocks_each(&device->blocks, remember_freed, device);
@@ -381,12 +384,22 @@ void emu_memory_release_foreign(emu_device *device, const void *address) {
     pthread_mutex_unlock(&device->lock);
 }
 
-bool emu_memory_own(emu_device *device, const void *address) {
+bool emu_memory_own_block(emu_device *device, const void *address, const uint8_t **start, uint64_t *size) {
     pthread_mutex_lock(&device->lock);
     const emu_block *block = emu_blocks_at(&device->blocks, emu_memory_offset(device, address));
     bool own = block != NULL && !block->foreign && block->mapped == NULL;
+    if (own) {
+        *start = device->base + block->start;
+        *size = block->size;
+    }
     pthread_mutex_unlock(&device->lock);
     return own;
+}
+
+bool emu_memory_own(emu_device *device, const void *address) {
+    const uint8_t *start;
+    uint64_t size;
+    return emu_memory_own_block(device, address, &start, &size);
 }
 
 int emu_memory_reserve_addresses(emu_device *device, uint64_t size, void **address) {

@@ -34,8 +34,9 @@ void emu_memory_discharge(emu_device *device, uint64_t size);
  * allocation. And releases them. */
 int emu_memory_reserve_foreign(emu_device *device, uint64_t size, uint64_t lead, bool hidden, void **address);
 void emu_memory_release_foreign(emu_device *device, const void *address);
-/* Whether an address lies in an allocation of the device's own memory. */
+/* Whether an address lies in an allocation of the device's own memory; the second one also says which. */
 bool emu_memory_own(emu_device *device, const void *address);
+bool emu_memory_own_block(emu_device *device, const void *address, const uint8_t **start, uint64_t *size);
 bool emu_memory_same_block(emu_device *device, const void *address, const void *other);
 /* Maps a part of a file, or the device's own memory again (-1), at addresses of the device, in this process only. */
 bool emu_memory_place(emu_device *device, const void *address, uint64_t size, int fd, uint64_t offset);

@@ -9,6 +9,7 @@
 #include "ascendcl/core/handles.h"
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/memory.h"
+#include "ascendcl/memory/peers.h"
 #include "ascendcl/stream/stream.h"
 #include "ascendcl/validate/validate.h"
 
@@ -412,7 +413,7 @@ typedef struct {
 
 static void finish_single(emu_task *task) {
     single_launch *l = (single_launch *)task;
-    for (uint32_t i = 0; i < l->count; i++) emu_memory_unpin(l->device, l->addresses[i]);
+    for (uint32_t i = 0; i < l->count; i++) emu_memory_unpin(emu_memory_device(l->addresses[i]), l->addresses[i]);
     emu_buffer_free(&l->task.request);
     for (uint32_t i = 0; l->shaped != NULL && i < l->items; i++) emu_object_release(l->shaped[i]);
     free(l->shaped);
@@ -427,8 +428,9 @@ static void describe_single(emu_task *task, emu_captured *captured) {
     emu_captured_step(captured, &kind, 1);
     emu_captured_step(captured, (const uint64_t *)task->request.data, task->request.size / sizeof(uint64_t));
     for (uint32_t i = 0; i < l->count; i++) {
-        emu_captured_use(captured, l->device, l->addresses[i], 1, "an input or output"); /* stands for its allocation */
-        emu_memory_unpin(l->device, l->addresses[i]);
+        emu_device *home = emu_memory_device(l->addresses[i]);
+        emu_captured_use(captured, home, l->addresses[i], 1, "an input or output"); /* stands for its allocation */
+        emu_memory_unpin(home, l->addresses[i]);
     }
     l->count = 0;
 }
@@ -498,11 +500,11 @@ static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *
     if (status != 0 || !item) return status;
     uint64_t offset = 0;
     if (size > 0) {
-        status = emu_memory_pin(l->device, data, size, what);
+        emu_device *home;
+        status = emu_operand_pin(l->device, data, size, what, &home, &offset);
         if (status != 0) return status;
         l->addresses[l->count++] = data;
         if (emu_validates()) emu_validate_written(data, size); /* not compared */
-        offset = emu_memory_offset(l->device, data);
     }
     emu_buffer_put(&l->task.request, &offset, sizeof offset);
     return 0;

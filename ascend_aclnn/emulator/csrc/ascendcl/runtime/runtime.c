@@ -8,6 +8,7 @@
 #include "ascendcl/memory/host_mapping.h"
 #include "ascendcl/memory/ipc.h"
 #include "ascendcl/memory/memory.h"
+#include "ascendcl/memory/peers.h"
 #include "ascendcl/model/model.h"
 #include "ascendcl/runtime/inspect.h"
 #include "ascendcl/stream/stream.h"
@@ -166,6 +167,7 @@ static int clear_device(emu_device *device) {
     device->communicators = 0;
     if (device->contexts == NULL) emu_process_leave(device); /* unless another thread has set the device again */
     pthread_mutex_unlock(&emu_world);
+    emu_peers_clear(device);
     bool shared = emu_ipc_clear(device);
     emu_host_unmap_all(device);
     emu_alias_clear(device);
