@@ -15,6 +15,7 @@ from typing import Any
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
 from ascend_aclnn.emulator import faults, releases, validation
 from ascend_aclnn.emulator.build import (
+    ATB_HOME,
     PYTHON_PACKAGES,
     CompilerError,
     Options,
@@ -161,7 +162,12 @@ def environment(directory: Path, **options: str) -> dict[str, str]:
     home = directory / cache.HOME
     paths = [str(home / "lib64"), *filter(None, [inherited.get("LD_LIBRARY_PATH")])]
     packages = [*filter(None, [inherited.get("PYTHONPATH")]), str(home / PYTHON_PACKAGES)]
-    places = {"ASCEND_HOME_PATH": str(home), "ASCEND_OPP_PATH": str(home / "opp"), "PYTHONPATH": ":".join(packages)}
+    places = {
+        "ASCEND_HOME_PATH": str(home),
+        "ASCEND_OPP_PATH": str(home / "opp"),
+        "ATB_HOME_PATH": str(home / ATB_HOME),
+        "PYTHONPATH": ":".join(packages),
+    }
     variables = {**inherited, **places, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
     return keep_in_front(variables)
 

@@ -33,6 +33,7 @@ _LIBRARIES = (
     "libascend_protobuf.so",
     "libacl_tdt_channel.so",
     "libascend_hal.so",
+    "libatb.so",
 )
 
 
@@ -47,12 +48,13 @@ def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
         raise RuntimeError(
             f"{loaded} is loaded already; call activate() first, or start with: ascend-aclnn emulator run"
         )
-    from ascend_aclnn.emulator.build import PYTHON_PACKAGES, build, cache
+    from ascend_aclnn.emulator.build import ATB_HOME, PYTHON_PACKAGES, build, cache
 
     directory = build() / cache.HOME
     settings = {
         "ASCEND_HOME_PATH": str(directory),
         "ASCEND_OPP_PATH": str(directory / "opp"),
+        "ATB_HOME_PATH": str(directory / ATB_HOME),
         "ASCEND_ACLNN_BACKEND": "npu",
         "ASCEND_ACLNN_SOC": None if soc is None else known_soc(soc),
         "ASCEND_EMULATOR_STREAMS": streams,

@@ -31,6 +31,7 @@ class Call(IntEnum):
     PROFILE = 7  # records when operators run, or hands over what has been recorded
     PROGRAM = 8  # keeps the steps of a captured graph as a program, which is launched like a plan
     REPLACE = 9  # replaces a step of a program
+    INFER = 10  # descriptions of the outputs that arguments without outputs have
 
 
 class Step(IntEnum):

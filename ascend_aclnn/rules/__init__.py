@@ -86,4 +86,4 @@ def _is_numpys_default(violation: RuleViolation) -> bool:
     return values.get("came") is DataType.DOUBLE and DataType.FLOAT in members
 
 
-__all__ = ["Call", "Rule", "check", "check_inputs", "error", "find", "identifier", "infer", "rule_of"]
+__all__ = ["Call", "OutputSpecs", "Rule", "check", "check_inputs", "error", "find", "identifier", "infer", "rule_of"]

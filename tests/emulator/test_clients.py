@@ -101,6 +101,11 @@ def test_single_operators(mode: str) -> None:
     run_suite("single_operators", TASK_QUEUE_ENABLE=mode)
 
 
+@pytest.mark.parametrize("mode", ["0", pytest.param("1", marks=short)])
+def test_atb(mode: str) -> None:
+    run_suite("atb", TASK_QUEUE_ENABLE=mode)
+
+
 def test_operators_as_single_operators() -> None:
     """Without complex numbers, what op-plugin sorts in half precision, and gradients without an epsilon."""
     left_out = "complex or imaginary or kthvalue or linear] or (gradients and layer_norm)"

@@ -42,6 +42,7 @@ ALLOWED = {
     "opcompiler": f"{_ASCENDCL} ascendcl/operator",
     "opapi": f"{_ASCENDCL} nnopbase",
     "hccl": f"{_ASCENDCL} nnopbase",
+    "atb": f"{_ASCENDCL} nnopbase",
 }
 
 Edges = dict[str, set[str]]  # unit -> units; a unit is a source with its header, named by its path without suffix

@@ -62,6 +62,13 @@ class NumpyBackend(HostBackend):
         violation = rules.check(operator, values, self._soc)
         return run.missing_group(operator, values) if violation is None and operator.groups else violation
 
+    def infer(self, operator: Operator, values: Sequence[Any]) -> dict[str, rules.OutputSpecs]:
+        """Outputs that inputs have, by C name; RuleViolation where phase one would refuse the inputs."""
+        violation = rules.check_inputs(operator, values, self._soc)
+        if violation is not None:
+            raise violation
+        return rules.infer(operator, values, self._soc)
+
     def unsupported(self, operator: Operator, values: Sequence[Any]) -> Optional[str]:
         """Why ``execute`` cannot run the operator on such values, though CANN can; None if it can."""
         return run.unsupported(operator, values, self._soc)

@@ -13,7 +13,7 @@ from pathlib import Path
 from ascend_aclnn.core import files
 from ascend_aclnn.core.progress import Progress
 from ascend_aclnn.emulator import releases
-from ascend_aclnn.emulator.build import cache, headers
+from ascend_aclnn.emulator.build import atb, cache, headers
 from ascend_aclnn.emulator.build.generated import absent_functions, graph_lines, name_lines, operator_lines, stub_lines
 from ascend_aclnn.emulator.build.libraries import CSRC, GENERATED, Options, filters, libraries
 
@@ -60,6 +60,10 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
         graphs = graph_lines() if parts.graphs else ()
         stubs.write_text("\n".join((*stub_lines(parts.functions, options.cann), *graphs)), encoding="utf-8")
         sources[library].append(stubs)
+        if parts.operations:
+            path = work / "atb_operations.c"
+            path.write_text("\n".join(atb.operation_lines()), encoding="utf-8")
+            sources[library].append(path)
         for repository in parts.operators:
             path = work / f"{repository}.c"
             path.write_text("\n".join(operator_lines(repository, options.cann)), encoding="utf-8")

@@ -16,6 +16,7 @@ from typing import Any
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import life
 from ascend_aclnn.emulator import releases
+from ascend_aclnn.emulator.build import atb
 
 INCLUDE = Path(__file__).parents[1] / "include"
 
@@ -112,6 +113,8 @@ def write(directory: Path, cann: str = releases.DEFAULT) -> None:
         other = f"{folder.removesuffix('/level2')}{'' if folder.endswith('/level2') else '/level2'}/{name}"
         if folder in ("aclnnop", "aclnnop/level2") and other not in groups:
             _write(directory, other, (header,), ())
+    for name, text in atb.HEADERS.items():
+        (directory / "atb" / name).write_text(text(), encoding="utf-8")
     for header, beginning in _AGGREGATES.items():
         families = {operator.header for operator in operators if operator.family.startswith(beginning)}
         _write(directory, header, sorted(families), ())

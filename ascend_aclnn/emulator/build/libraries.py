@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ascend_aclnn.emulator import protocol, releases
-from ascend_aclnn.emulator.build import hardware
+from ascend_aclnn.emulator.build import atb, hardware
 
 PACKAGE = Path(__file__).parents[2]
 CSRC = Path(__file__).parents[1] / "csrc"
@@ -30,6 +30,7 @@ class Library(NamedTuple):
     functions: tuple[str, ...] = ()  # the libraries whose functions it exports, as the catalog names them
     operators: tuple[str, ...] = ()  # the repositories whose operators it has
     graphs: bool = False  # it exports the graph engine's functions
+    operations: bool = False  # it has ATB's operations
     sanitized: bool = True  # with what -fsanitize asks for
 
     def sources(self) -> list[Path]:
@@ -67,6 +68,8 @@ _LIBRARIES = {
     "libregister.so": Library(),
     "libge_common_base.so": Library(),
     "libascend_hal.so": Library("hal", ("libascendcl.so",)),
+    # torch_npu's libop_plugin_atb.so links against it.
+    "libatb.so": Library("atb", ("libnnopbase.so", "libascendcl.so"), operations=True),
 }
 
 # The operators lie in one library, or, in newer CANN, in one for each repository.
@@ -124,4 +127,5 @@ GENERATED = {
     "socs.h": hardware.c_header,
     "hccl_data.h": hardware.hccl_header,
     "platform_data.h": hardware.platform_header,
+    "atb_data.h": atb.data_header,
 }

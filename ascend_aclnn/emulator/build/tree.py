@@ -12,6 +12,7 @@ from ascend_aclnn.emulator.build.digest import configuration
 from ascend_aclnn.emulator.build.libraries import PACKAGE, Options
 
 PYTHON_PACKAGES = "python/site-packages"  # below a build
+ATB_HOME = "atb/cxx_abi_1"  # below a build: strings are those of libstdc++ since C++11
 
 _ACL = """import sys
 
@@ -40,6 +41,11 @@ def complete(directory: Path, options: Options) -> None:
             (directory / "share" / "info" / name).mkdir(parents=True)
             note = directory / "share" / "info" / name / "version.info"
             note.write_text(f"Version={operators}\n", encoding="utf-8")
+    # ATB is a package of its own, and so is its directory.
+    atb = directory / ATB_HOME
+    atb.mkdir(parents=True)
+    for name, target in (("include", "../../include"), ("lib", "../../lib64")):
+        (atb / name).symlink_to(target)
     # As far as MindSpore asks before it makes communicators; CANN's set_env.sh has the directory in PYTHONPATH, too.
     package = directory / PYTHON_PACKAGES / "hccl"
     package.mkdir(parents=True)

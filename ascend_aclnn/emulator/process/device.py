@@ -31,21 +31,28 @@ from ascend_aclnn.backends.numpy import NumpyBackend
 from ascend_aclnn.backends.numpy.placed import Memory
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core import addresses
-from ascend_aclnn.core.errors import FIND_KERNEL_ERROR, INNER_ERROR, OUT_OF_MEMORY, PARAM_INVALID, AclError
+from ascend_aclnn.core.errors import (
+    FIND_KERNEL_ERROR,
+    INNER_ERROR,
+    OUT_OF_MEMORY,
+    PARAM_INVALID,
+    AclError,
+    RuleViolation,
+)
 from ascend_aclnn.core.socs import DEFAULT_SOC
 from ascend_aclnn.core.socs import soc as find_soc
-from ascend_aclnn.core.spec import contiguous_strides
+from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
 from ascend_aclnn.emulator.process import refusals
 from ascend_aclnn.emulator.process.mappings import Mappings
 from ascend_aclnn.emulator.process.plans import (
     KNOWN,
-    PLANS,
     BadArgument,
     Bound,
     NotSupported,
     Plan,
     PlannedTensor,
     SinglePlan,
+    plan_class,
 )
 from ascend_aclnn.emulator.process.programs import Program, read_steps
 from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where, kinds
@@ -97,6 +104,7 @@ class Device:
             Call.PROFILE: self.profile,
             Call.PROGRAM: self.make_program,
             Call.REPLACE: self.replace_step,
+            Call.INFER: self.infer,
         }
         self.run = self.launch  # or launch_timed, while it is profiled
         self._times: list[tuple[str, int, int, int]] = []
@@ -159,15 +167,14 @@ class Device:
             return 0, _prepared(accepted_plan.operator)
         tail = len(payload) - name_size - kinds_size
         name = payload[tail : tail + name_size].decode()
-        try:
-            operator = catalog.get(name)
-        except KeyError:
+        operator = _operator(name)
+        if operator is None:
             return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: not in this package's catalog".encode()
         if kinds(operator).encode() != payload[tail + name_size :]:
             return INNER_ERROR, f"{name}: the libraries were built from another catalog; build them again".encode()
         words = struct.unpack_from(f"<{(tail - 16) // 8}q", payload, 16)
         # The first word is the deterministic option: references always are.
-        plan = self._checked(name, lambda: PLANS.get(name, Plan)(operator, words[1:]))
+        plan = self._checked(name, lambda: plan_class(operator)(operator, words[1:]))
         if not isinstance(plan, Plan):
             idle = None if self.faults is None else self.faults.idle(name)
             if idle is None:
@@ -180,6 +187,38 @@ class Device:
                 self.accepted.clear()
             self.accepted[payload[8:]] = plan
         return 0, _prepared(operator)
+
+    def infer(self, payload: bytes) -> tuple[int, bytes]:
+        """Outputs of one of ATB's operations: as phase one, without a plan. Of each: data type, format, rank and sizes."""
+        from ascend_aclnn.catalog import atb
+
+        name_size, kinds_size = struct.unpack_from("<II", payload)
+        tail = len(payload) - name_size - kinds_size
+        name = payload[tail : tail + name_size].decode()
+        operator = _operator(name)
+        if operator is None or operator.family != atb.FAMILY:
+            return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: outputs are not inferred".encode()
+        same = {slot.name: slot.in_place for slot in atb.get(name.removesuffix("Operation")).outputs}
+        try:
+            plan = Plan(operator, struct.unpack_from(f"<{(tail - 8) // 8}q", payload, 8)[1:])
+            values = plan.values(plan.specs())
+            for output, position in operator.positions.items():
+                if same.get(output):
+                    values[position] = values[operator.positions[same[output]]]
+            specs = self.backend.infer(operator, values)
+        except RuleViolation as violation:
+            return violation.status, f"{name}: {violation.detail}".encode()
+        except BadArgument as error:
+            return PARAM_INVALID, f"{name}: {error}".encode()
+        except Exception:
+            return INNER_ERROR, _unexpected(name)
+        answer = b""
+        for output in same:
+            spec = values[operator.positions[output]] if same[output] else specs.get(output)
+            if isinstance(spec, TensorSpec):
+                words = (int(spec.dtype), int(spec.format), spec.ndim, *spec.shape)
+                answer += struct.pack(f"<{len(words)}q", *words)
+        return 0, answer
 
     def _checked(self, name: str, make: Callable[[], Plan]) -> Union[Plan, tuple[int, bytes]]:
         """A plan that phase one accepts, or the refusal."""
@@ -391,6 +430,16 @@ def _described_item(reader: single_operators.Reader, extents: list[int]) -> Opti
     if len(raw) * 8 < spec.size * spec.dtype.bits:
         raise BadArgument(f"has shape {shape} and {len(raw)} bytes of values; {spec.dtype.name} needs more")
     return Item(spec, None, np.frombuffer(raw, spec.dtype.numpy, spec.size).reshape(shape))
+
+
+def _operator(name: str) -> Optional[Operator]:
+    """An aclnn operator, or one of ATB's operations; None where there is none."""
+    try:
+        return catalog.get(name)
+    except KeyError:
+        from ascend_aclnn.catalog import atb
+
+        return atb.find_operator(name)
 
 
 def _prepared(operator: Operator) -> bytes:

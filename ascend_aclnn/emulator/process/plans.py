@@ -12,7 +12,7 @@ import numpy as np
 from ascend_aclnn.backends.numpy import NumpyBackend
 from ascend_aclnn.backends.numpy.placed import Layout, Memory, PlacedCall, Tensors, layout_of
 from ascend_aclnn.backends.numpy.storage import HostStorage
-from ascend_aclnn.catalog import Kind, Operator
+from ascend_aclnn.catalog import Kind, Operator, atb
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import Soc
@@ -231,8 +231,22 @@ class WeightPlan(Plan):
         return run
 
 
-# The plans of operators that other classes than Plan stand for.
-PLANS: dict[str, type[Plan]] = {"aclnnTransMatmulWeight": WeightPlan}
+class ParameterPlan(Plan):
+    """The parameters of one of ATB's operations, which are checked when it is made: there is nothing to run."""
+
+    def unsupported(self, backend: NumpyBackend, values: list[Any]) -> Optional[str]:
+        operation = atb.get(self.operator.name.removesuffix("Param"))
+        return operation.lacks(dict(zip(self.operator.positions, values)))
+
+    def settle(self, soc: Soc) -> None:
+        self._placed = None
+
+
+def plan_class(operator: Operator) -> type[Plan]:
+    """The plan that stands for an operator."""
+    if operator.family == atb.FAMILY and not operator.outputs:
+        return ParameterPlan
+    return WeightPlan if operator.name == "aclnnTransMatmulWeight" else Plan
 
 
 class SinglePlan(Plan):

@@ -158,6 +158,16 @@ static void drop_plans(plan *forgotten) {
     }
 }
 
+/* Lengths of the operator's name and kinds, words, name, kinds. */
+static void put_call(emu_buffer *request, const emu_operator *operator, const int64_t *words, size_t count) {
+    uint32_t name_size = (uint32_t)strlen(operator->name), kinds_size = (uint32_t)strlen(operator->kinds);
+    emu_buffer_put(request, &name_size, sizeof name_size);
+    emu_buffer_put(request, &kinds_size, sizeof kinds_size);
+    emu_buffer_put(request, words, count * sizeof *words);
+    emu_buffer_put(request, operator->name, name_size);
+    emu_buffer_put(request, operator->kinds, kinds_size);
+}
+
 /* Asks the device process to check the arguments. */
 static int make_plan(const emu_operator *operator, emu_device *device, uint64_t hash, const int64_t *words, size_t count,
                      plan **result) {
@@ -174,13 +184,8 @@ static int make_plan(const emu_operator *operator, emu_device *device, uint64_t 
     p->uses = 1;
     memcpy(p->words, words, count * sizeof *words);
     emu_buffer request = {0}, answer = {0};
-    uint32_t name_size = (uint32_t)strlen(operator->name), kinds_size = (uint32_t)strlen(operator->kinds);
     emu_buffer_put(&request, &p->id, sizeof p->id);
-    emu_buffer_put(&request, &name_size, sizeof name_size);
-    emu_buffer_put(&request, &kinds_size, sizeof kinds_size);
-    emu_buffer_put(&request, words, count * sizeof *words);
-    emu_buffer_put(&request, operator->name, name_size);
-    emu_buffer_put(&request, operator->kinds, kinds_size);
+    put_call(&request, operator, words, count);
     int status = emu_link_call(device, CALL_PREPARE, &request, &answer);
     p->incarnation = device->incarnation;
     if (status == 0 && answer.size == 16) {
@@ -463,14 +468,8 @@ static void rewrite_arguments(const executor *e) {
     emu_table_unlock();
 }
 
-int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **result) {
-    ENTER(operator->phase_one);
-    emu_context *context;
-    if (workspace == NULL || result == NULL)
-        return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "%s is a null pointer", workspace == NULL ? "workspaceSize" : "executor");
-    if (emu_current_context(&context) != 0) return no_device();
-    emu_device *device = emu_context_device(context);
-    gathering *g = my_gathering();
+/* Turns the arguments of a call into words. */
+static int gather(const emu_operator *operator, const emu_value *values, emu_context *context, gathering *g) {
     int status = 0;
     uint32_t parameter = 0;
     emu_table_lock();
@@ -480,7 +479,43 @@ int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_
         if (status != 0) break;
     }
     emu_table_unlock();
-    if (status != 0) return invalid_argument(operator, parameter, status);
+    return status != 0 ? invalid_argument(operator, parameter, status) : 0;
+}
+
+int emu_infer(const emu_operator *operator, const emu_value *values, int64_t *words, size_t *count) {
+    ENTER(operator->phase_one);
+    emu_context *context;
+    if (emu_current_context(&context) != 0) return no_device();
+    gathering *g = my_gathering();
+    int status = gather(operator, values, context, g);
+    if (status != 0) return status;
+    emu_buffer request = {0}, answer = {0};
+    put_call(&request, operator, g->words, g->count);
+    status = emu_link_call(emu_context_device(context), CALL_INFER, &request, &answer);
+    if (status != 0 && answer.size > 0) {
+        emu_buffer_put(&answer, "", 1);
+        emu_refuse(status, (const char *)answer.data, answer.size);
+    }
+    if (status == 0 && answer.size > *count * sizeof *words) status = ACLNN_ERR_INNER;
+    if (status == 0) {
+        *count = answer.size / sizeof *words;
+        memcpy(words, answer.data, answer.size);
+    }
+    emu_buffer_free(&request);
+    emu_buffer_free(&answer);
+    return status;
+}
+
+int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **result) {
+    ENTER(operator->phase_one);
+    emu_context *context;
+    if (workspace == NULL || result == NULL)
+        return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "%s is a null pointer", workspace == NULL ? "workspaceSize" : "executor");
+    if (emu_current_context(&context) != 0) return no_device();
+    emu_device *device = emu_context_device(context);
+    gathering *g = my_gathering();
+    int status = gather(operator, values, context, g);
+    if (status != 0) return status;
     plan *p = NULL;
     const emu_settings *settings = emu_config();
     if (!settings->noop) {

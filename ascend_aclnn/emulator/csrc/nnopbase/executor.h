@@ -23,6 +23,8 @@ typedef struct {
 } emu_operator;
 
 LINK int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **executor);
+/* What the outputs would be, which are not among the arguments: of each data type, format, rank and sizes. `count` is the room. */
+LINK int emu_infer(const emu_operator *operator, const emu_value *values, int64_t *words, size_t *count);
 LINK int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream);
 
 #endif
