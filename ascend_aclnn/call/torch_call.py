@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 from ascend_aclnn.backends.interface import Backend, RememberedCall, without_values
+from ascend_aclnn.call import torch_sizes
 from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.invoke import invoke
 from ascend_aclnn.call.outputs import output_items
@@ -108,9 +109,20 @@ def call_without_values(backend: Backend, plan: CallPlan, args: Sequence[Any], o
     def torch_of(tensor: Tensor) -> Any:
         return known[id(tensor)][1] if id(tensor) in known else torch_interop.empty_like_spec(tensor, device)
 
-    invocation = Invocation(shapes, plan, True)
-    tensors = [_mapped(arg, described, plan, device) for arg in args]
-    invoke(invocation, tensors, out if out is None else _mapped(out, described, plan, device), None)
+    def invoked(place: Any, items: Sequence[Any]) -> Invocation:
+        invocation = Invocation(shapes, plan, True)
+        tensors = [_mapped(item, described, plan, place) for item in items]
+        invoke(invocation, tensors, out if out is None else _mapped(out, described, plan, place), None)
+        return invocation
+
+    if out is None and torch_sizes.has_symbols(args):
+        meta = sys.modules["torch"].device("meta")
+        specs = torch_sizes.infer_symbolic(shapes, plan, args, invoked(meta, [torch_sizes.numbers(a) for a in args]))
+        if specs is not None:
+            new = {i: torch_sizes.empty(specs.get(p.name), device) for i, p in plan.outputs}
+            new.update((position, _as_list(args[at])) for position, at in plan.changed)
+            return plan.result([new[i] for i in plan.results])
+    invocation = invoked(device, args)
     return plan.result([_converted(invocation.values[i], torch_of) for i in plan.results])
 
 

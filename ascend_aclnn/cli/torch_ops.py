@@ -44,10 +44,14 @@ def _run(options: argparse.Namespace) -> int:
         for result in results:
             if result.status == "fails" or (result.status == "not checked" and result.reason not in USUAL):
                 print(f"{result.operator}: {result.status}: {result.reason}")
+            if result.fixed_sizes:
+                print(f"{result.operator}: {result.fixed_sizes} sizes become numbers where torch traces symbolic ones")
         reasons = collections.Counter(r.reason for r in results if r.status == "not checked" and r.reason in USUAL)
         print("\n".join(f"{count} not checked: {reason}" for reason, count in reasons.most_common()))
         counts = collections.Counter(result.status for result in results)
         gradients = sum(result.has_gradient for result in results)
         print(f"opcheck: {counts['passes']} pass, {counts['fails']} fail, {counts['not checked']} are not checked")
         print(f"gradients: {gradients} operators are differentiated")
+        open_ = sum(result.status == "passes" and not result.fixed_sizes for result in results)
+        print(f"dynamic sizes: {open_} of {counts['passes']} keep all sizes symbolic")
     return int(any(result.status == "fails" for result in results))

@@ -31,7 +31,7 @@ class Description:
         storage_shape: Optional[tuple[int, ...]],
     ) -> None:
         bits = dtype.bits
-        expected = contiguous_strides(shape)
+        expected = _row_major(shape)
         size = math.prod(shape)
         self.size = size
         self.nbytes = (max(size, 0) * bits + 7) // 8
@@ -88,7 +88,7 @@ class TensorSpec:
         """``strides`` None: row-major; ``format`` None: "auto"; ``storage_shape`` None: the view's shape."""
         self._shape = shape
         self._dtype = dtype
-        self._strides = contiguous_strides(shape) if strides is None else strides
+        self._strides = _row_major(shape) if strides is None else strides
         self._offset = offset
         self._format = format
         self._storage_shape = storage_shape
@@ -128,9 +128,12 @@ class TensorSpec:
         """What follows from the spec; the same object for specs that are alike."""
         description = self._description
         if description is None:
-            description = self._description = _describe(
-                self._shape, self._dtype, self._strides, self._offset, self._format, self._storage_shape
-            )
+            details = (self._shape, self._dtype, self._strides, self._offset)
+            try:
+                description = _describe(*details, self._format, self._storage_shape)
+            except TypeError:  # torch's symbolic sizes have no hash
+                description = Description(*details, self._storage_shape)
+            self._description = description
         return description
 
     def set_shape(self, shape: tuple[int, ...]) -> None:
@@ -214,6 +217,19 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def as_size(value: Any) -> int:
+    """A size as an int; a symbolic one of torch's, which has a node, stays what it is."""
+    size: int = value if hasattr(value, "node") else int(value)
+    return size
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return contiguous_strides(shape)
+    except TypeError:  # torch's symbolic sizes have no hash
+        return contiguous_strides.__wrapped__(shape)
+
+
 def _integers(what: str, values: Any) -> tuple[int, ...]:
     try:
         return tuple(operator.index(n) for n in values)
@@ -221,4 +237,4 @@ def _integers(what: str, values: Any) -> tuple[int, ...]:
         raise TypeError(f"{what} is {values!r}; it must be a sequence of integers") from None
 
 
-__all__ = ["Description", "FormatLike", "TensorSpec", "contiguous_strides"]
+__all__ = ["Description", "FormatLike", "TensorSpec", "as_size", "contiguous_strides"]

@@ -100,7 +100,9 @@ class Tensor(ArrayMethods):
             if isinstance(item, slice):
                 start, stop, stride = item.indices(n)
                 if stride < 1:
-                    raise ValueError("a tensor slice needs a positive step: CANN has no negative strides")
+                    raise ValueError(
+                        "a tensor slice needs a positive step: CANN has no negative strides; ops.flip(x, [axis]) copies"
+                    )
                 count = max(0, -(-(stop - start) // stride))
                 shape.append(count)
                 strides.append(step * stride)

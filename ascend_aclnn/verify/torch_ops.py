@@ -27,6 +27,7 @@ class Result(NamedTuple):
     status: str  # "passes", "fails" or "not checked"
     reason: str = ""
     has_gradient: bool = False
+    fixed_sizes: str = ""  # "1 of 3": sizes of the example that become numbers where torch traces them as symbols
 
 
 def check(names: Optional[Iterable[str]] = None) -> Iterator[Result]:
@@ -35,6 +36,7 @@ def check(names: Optional[Iterable[str]] = None) -> Iterator[Result]:
         operator = catalog.get(name)
         why = obstacle(operator)
         status = "not checked" if why else "passes"
+        fixed = ""
         if not why:
             with aclnn.use_backend("numpy", soc_of_example(operator)):
                 try:
@@ -47,7 +49,8 @@ def check(names: Optional[Iterable[str]] = None) -> Iterator[Result]:
                     if not why:
                         why = _opcheck(operator, arguments)
                         status = "fails" if why else "passes"
-        yield Result(name, status, why, bool(operator.gradients))
+                        fixed = fixed_sizes(operator, arguments)
+        yield Result(name, status, why, bool(operator.gradients), fixed)
 
 
 def obstacle(operator: Operator) -> str:
@@ -138,6 +141,33 @@ def _opcheck(operator: Operator, arguments: list[Any]) -> str:
         warnings.simplefilter("ignore")  # torch's own, of tracing
         results = torch.library.opcheck(overload, tuple(arguments), raise_exception=False)
     return "; ".join(f"{name}: {_first_line(text)}" for name, text in results.items() if text != "SUCCESS")
+
+
+def fixed_sizes(operator: Operator, arguments: list[Any]) -> str:
+    """How many sizes an operator needs as numbers, "1 of 3", where torch traces those of its arguments as symbols; "" if none.
+
+    Sizes 0 and 1 do not count: torch itself takes them as numbers.
+    """
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+    function = torch_ops.torch_function(operator.name)
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+
+        def traced(value: Any) -> Any:
+            if isinstance(value, list):
+                return [traced(item) for item in value]
+            if not hasattr(value, "dim"):
+                return value
+            context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * value.dim())
+            return mode.from_tensor(value, symbolic_context=context)
+
+        given = [traced(value) for value in arguments]
+        sizes = [size for tensor in cases.arrays(given) if hasattr(tensor, "dim") for size in tensor.shape]
+        symbols = [size for size in sizes if not isinstance(size, int) and size.node.maybe_as_int() is None]
+        function(*given)
+        fixed = sum(size.node.maybe_as_int() is not None for size in symbols)
+    return f"{fixed} of {len(symbols)}" if fixed else ""
 
 
 def _first_line(text: Any) -> str:

@@ -362,6 +362,61 @@ def test_exported() -> None:
     assert torch.equal(program.module()(*arguments), layer(*arguments))
 
 
+def test_exported_for_any_size() -> None:
+    class Model(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any, gamma: Any, weight: Any) -> Any:
+            parts = torch_ops.torch_function("aclnnCat")([x, x], 0)
+            return layer(parts, gamma, weight)
+
+    rows, width, columns = (torch.export.Dim(name) for name in ("rows", "width", "columns"))
+    shapes = {"x": {0: rows, 1: width}, "gamma": {0: width}, "weight": {0: width, 1: columns}}
+    program = torch.export.export(Model(), (numbers(4, 8), numbers(8), numbers(8, 3)), dynamic_shapes=shapes)
+    (result,) = (node for node in program.graph.nodes if node.target is torch.ops.aclnn.mm.default)
+    assert all(size.node.maybe_as_int() is None for size in result.meta["val"].shape)
+    for x in (numbers(4, 8), numbers(7, 16)):
+        gamma, weight = numbers(x.shape[1]), numbers(x.shape[1], 5)
+        assert torch.equal(program.module()(x, gamma, weight), Model()(x, gamma, weight))
+    with pytest.raises(AclError, match="mat2 has shape"):  # the operator checks what comes
+        torch_ops.torch_function("aclnnMm")(numbers(4, 8), numbers(9, 3))
+
+
+def test_compiled_once_for_all_sizes() -> None:
+    conv = torch_ops.torch_function("aclnnConvolution")
+    topk, counted = torch_ops.torch_function("aclnnTopk"), 0
+
+    def count(graph: Any, inputs: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return graph.forward
+
+    def step(x: Any, weight: Any) -> Any:
+        y = conv(x, weight, None, [2, 2], [1, 1], [1, 1], False, [0, 0], 1, 0)
+        return topk(y, 2).values
+
+    compiled = torch.compile(step, backend=count, dynamic=True, fullgraph=True)
+    for height, width in ((8, 9), (12, 10), (17, 31)):
+        x, weight = numbers(2, 3, height, width), numbers(4, 3, 3, 3)
+        assert torch.equal(compiled(x, weight), step(x, weight))
+    assert counted == 1
+
+
+def test_sizes_that_an_operator_needs_as_numbers_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = {r.operator: r for r in checks.check(["aclnnAdd", "aclnnMm", "aclnnSlice"])}
+    assert [r.status for r in results.values()] == ["passes"] * 3
+    assert [r.fixed_sizes for r in results.values()] == ["", "", "1 of 3"]
+    monkeypatch.setattr("ascend_aclnn.call.torch_sizes.infer_symbolic", lambda *args: None)  # numbers for all
+    (result,) = checks.check(["aclnnAdd"])
+    assert result.fixed_sizes
+
+
+def test_a_size_that_depends_on_data_goes_on_through_an_operator() -> None:
+    nonzero, cast = torch_ops.torch_function("aclnnNonzero"), torch_ops.torch_function("aclnnCast")
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(lambda x: cast(nonzero(x), torch.float32), backend="eager", fullgraph=True)
+        for x in (numbers(3, 4) - 0.5, torch.eye(5)):
+            assert torch.equal(compiled((x > 0.1).float()), torch.nonzero(x > 0.1).float())
+
+
 def test_a_size_that_depends_on_data_is_symbolic_in_one_graph() -> None:
     nonzero = torch_ops.torch_function("aclnnNonzero")
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):

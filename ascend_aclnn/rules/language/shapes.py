@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Union
 
 from ascend_aclnn.catalog import Kind
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.spec import TensorSpec, as_size
 from ascend_aclnn.rules.language.call import (
     ArgumentItems,
     Call,
@@ -178,7 +178,7 @@ class _ShapeExpression:
             return [tuple(item) for item in value if item is not None]
         if isinstance(value, ArgumentItems) and None in value:
             raise Absent(self.expression.names[0])
-        return value if value is None or isinstance(value, list) else tuple(map(int, value))
+        return value if value is None or isinstance(value, list) else tuple(map(as_size, value))
 
 
 def shape_of(name: str) -> Callable[[Call], Shape]:
@@ -191,10 +191,10 @@ def shape_from(*items: Union[int, str, tuple[str, int], Callable[[Call], int]]) 
 
     def part(call: Call, item: Any) -> int:
         if isinstance(item, str):
-            return int(call[item])
+            return as_size(call[item])
         if isinstance(item, tuple):
             return call.size(*item)
-        return item(call) if callable(item) else int(item)
+        return item(call) if callable(item) else as_size(item)
 
     return lambda call: tuple(part(call, item) for item in items)
 
@@ -398,7 +398,7 @@ class _ShapePatterns(_OutputShapes):
         values = [bound[n] if n in bound else value_of(call, n) for n in parsed.names]
         if None in values:
             raise Absent(parsed.names[values.index(None)])
-        return int(parsed.function(*values))
+        return as_size(parsed.function(*values))
 
     def joined(self, name: str, call: Call) -> Shape:
         """The shape of one tensor, from those of the inputs."""
