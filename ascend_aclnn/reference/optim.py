@@ -530,3 +530,68 @@ def apply_adagrad_d(
 ) -> tuple[Array, Array]:
     accum = accum + grad * grad if update_slots else accum
     return var - _number(lr) * grad / np.sqrt(accum), accum
+
+
+@reference("aclnnOptimizedTransducer")
+def optimized_transducer(
+    logits: Array,
+    targets: Array,
+    frames: Array,
+    labels: Array,
+    blank: int,
+    clamp: float,
+    fused_log_softmax: bool,
+    requires_grad: bool,
+) -> tuple[Array, Array]:
+    """-log of the sum over all alignments of labels and blanks (RNN-T), and its gradient; 0 behind the lengths.
+
+    ``fused_log_softmax``: the logits are not normalised yet, and the gradient is theirs.
+    """
+    _, most_frames, most_labels, classes = logits.shape
+    for name, lengths, most in (("logitLengths", frames, most_frames), ("targetLengths", labels + 1, most_labels)):
+        check_range(name, lengths, 1, most + 1)
+    losses, gradient = np.zeros(len(logits), np.float32), np.zeros(logits.shape, np.float32)
+    for number, (t, u) in enumerate(zip(frames.tolist(), (labels + 1).tolist())):
+        own, wanted = logits[number, :t, :u].astype(np.float64), targets[number, : u - 1]
+        check_range("targets", wanted, 0, classes)
+        if fused_log_softmax:
+            largest = own.max(-1, keepdims=True)
+            own = own - largest - np.log(np.exp(own - largest).sum(-1, keepdims=True))
+        stay, step = own[..., blank], own[:, np.arange(u - 1), wanted]
+        before, after = _alignments(stay, step)
+        total = after[0, 0]
+        losses[number] = -total
+        if requires_grad:
+            left = np.concatenate([after[1:], np.full((1, u), -np.inf)])
+            left[-1, -1] = 0  # the last blank ends everything
+            own_gradient = (
+                np.exp(own + (before + after - total)[..., None]) if fused_log_softmax else np.zeros_like(own)
+            )
+            own_gradient[..., blank] -= np.exp(before + stay + left - total)
+            own_gradient[:, np.arange(u - 1), wanted] -= np.exp(before[:, :-1] + step + after[:, 1:] - total)
+            if clamp > 0 or (clamp == 0 and not fused_log_softmax):
+                own_gradient = np.clip(own_gradient, -clamp, clamp)
+            gradient[number, :t, :u] = own_gradient
+    return losses, gradient
+
+
+def _alignments(stay: Array, step: Array) -> tuple[Array, Array]:
+    """For each frame and label the log probability of all ways to it, and of all ways from it to the end."""
+    t, u = stay.shape
+    before, after = np.full((t, u), -np.inf), np.full((t, u), -np.inf)
+    before[0, 0], after[-1, -1] = 0, stay[-1, -1]
+    for diagonal in range(1, t + u - 1):
+        rows = np.arange(max(diagonal - u + 1, 0), min(diagonal, t - 1) + 1)
+        columns = diagonal - rows
+        up, left = rows > 0, columns > 0
+        ways = np.full((2, len(rows)), -np.inf)
+        ways[0, up] = before[rows[up] - 1, columns[up]] + stay[rows[up] - 1, columns[up]]
+        ways[1, left] = before[rows[left], columns[left] - 1] + step[rows[left], columns[left] - 1]
+        before[rows, columns] = np.logaddexp(*ways)
+        rows, columns = t - 1 - rows, u - 1 - columns  # the same diagonal from the end
+        down, right = rows < t - 1, columns < u - 1
+        ways = np.full((2, len(rows)), -np.inf)
+        ways[0, down] = after[rows[down] + 1, columns[down]] + stay[rows[down], columns[down]]
+        ways[1, right] = after[rows[right], columns[right] + 1] + step[rows[right], columns[right]]
+        after[rows, columns] = np.logaddexp(*ways)
+    return before, after

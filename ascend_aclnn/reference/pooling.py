@@ -396,3 +396,57 @@ def average_pooling_grad(
         if divisor > 0 and rows.stop > rows.start and columns.stop > columns.start:
             result[:, :, rows, columns] += (grad[:, :, i, j] / np.float32(divisor))[:, :, None, None]
     return result
+
+
+def _maxima_or_lowest(x: Array, windows: Sequence[PoolingAxis]) -> Array:
+    """The largest elements of windows along the last axes; -inf where a window has only padding."""
+    result = np.full(x.shape[: x.ndim - len(windows)] + tuple(w.number for w in windows), -np.inf, np.float32)
+    for place in itertools.product(*(w.places() for w in windows)):
+        outputs = _select([pair[0] for pair in place])
+        result[outputs] = np.maximum(result[outputs], x[_select([pair[1] for pair in place])])
+    return result
+
+
+@reference("aclnnMaxPoolV3", raw=True)
+def max_pool_v3(
+    x: Array, kernel: Ints, strides: Ints, pads: Optional[Ints], ceil_mode: Optional[int], *, out: tuple[Array]
+) -> None:
+    """Of pads the first two are above and below, the others left and right."""
+    margins = (pads or (0,) * 4)[::2]
+    sizes = zip(x.shape[2:], out[0].shape[2:], kernel[2:], strides[2:], margins)
+    round_into(out[0], _maxima_or_lowest(widen(x), [PoolingAxis(*items) for items in sizes]))
+
+
+@reference("aclnnMaxPool3D", raw=True)
+def max_pool_3d(
+    x: Array,
+    kernel: Ints,
+    strides: Ints,
+    padding: str,
+    pads: Optional[Ints],
+    dilation: Optional[Ints],
+    ceil_mode: int,
+    layout: Optional[str],
+    *,
+    out: tuple[Array],
+) -> None:
+    """SAME has as many windows as strides fit, and shares the padding that they need between both ends, more behind."""
+    first = 2 if layout == "NCDHW" else 1
+
+    def spatial(values: Ints) -> Ints:
+        return list(values) * 3 if len(values) == 1 else values if len(values) == 3 else values[first : first + 3]
+
+    windows = []
+    for n, count, k, s, before, d in zip(
+        x.shape[first:],
+        out[0].shape[first:],
+        spatial(kernel),
+        spatial(strides),
+        (pads or (0,) * 6)[::2] if padding == "CALCULATED" else (0,) * 3,
+        spatial(dilation or (1,)),
+    ):
+        needed = max((count - 1) * s + (k - 1) * d + 1 - n, 0)
+        windows.append(PoolingAxis(n, count, k, s, needed // 2 if padding == "SAME" else before, d))
+    wide = widen(x)
+    maxima = _maxima_or_lowest(wide if first == 2 else np.moveaxis(wide, -1, 1), windows)
+    round_into(out[0], maxima if first == 2 else np.moveaxis(maxima, 1, -1))

@@ -224,3 +224,14 @@ rule(
     _one_number("lr"),
     max_rank(8, "varRef"),
 )
+
+rule(
+    "aclnnOptimizedTransducer",
+    only_products("A2"),
+    same_dtype("logits", "lossOut", "gradOut", among=FLOATS_WITHOUT_BF16),
+    dtypes("INT32", "targets", "logitLengths", "targetLengths"),
+    rank(4, "logits"),
+    require("logits[2] > 0", "logits[3] > 0", "-logits[3] <= blank < logits[3]"),
+    has_shape(targets="(logits[0], logits[2] - 1)", logitLengths="(logits[0],)", targetLengths="(logits[0],)"),
+    output_shape(lossOut="(logits[0],)", gradOut="logits"),
+)

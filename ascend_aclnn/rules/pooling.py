@@ -462,3 +462,79 @@ rule(
     require("gradOutput[:2] == tuple(origInputShape[:2])"),
     output_shape(out="origInputShape"),
 )
+
+rule(
+    "aclnnMaxPoolV3",
+    only_products("A2"),
+    same_dtype("x", "out", among=FLOATS),
+    max_rank(8, "x", "out"),
+    unless_empty(
+        "x out",
+        tiling(
+            rank(4, "x"),
+            array_length("ksize", 4),
+            array_length("strides", 4),
+            array_length("pads", 4),
+            require("min(ksize[2:]) > 0", "min(strides[2:]) > 0"),
+        ),
+    ),
+    define(
+        margins="(0, 0, 0, 0) if pads is None else pads",
+        ceil="ceilMode is not None and ceilMode != 0",
+        rows="window_count(x[2], ksize[2], strides[2], margins[0], margins[1], 1, ceil)",
+        columns="window_count(x[3], ksize[3], strides[3], margins[2], margins[3], 1, ceil)",
+    ),
+    unless_empty("x out", tiling(require("rows > 0", "columns > 0", argument="x"))),
+    output_shape(out="(*x[:2], rows, columns)"),
+)
+# Attributes have one number for all axes, one for each, or five with 1 for the batch and the channels.
+_spatial = "({0} * 3 if len({0}) == 1 else {0} if len({0}) == 3 else {0}[first : first + 3])"
+rule(
+    "aclnnMaxPool3D",
+    only_products("A2"),
+    same_dtype("x", "out", among=FLOATS),
+    define(
+        channels_first="dataFormatOptional is not None and dataFormatOptional == 'NCDHW'",
+        first="2 if channels_first else 1",
+        channel="1 if channels_first else 4",
+        spacing="(1,) if dilationOptional is None else dilationOptional",
+        explicit="(0,) * 6 if padsOptional is None else padsOptional",
+    ),
+    unless_empty(
+        "x out",
+        tiling(
+            rank(5, "x"),
+            one_of("padding", "VALID", "SAME", "CALCULATED"),
+            require("dataFormatOptional in ('NDHWC', 'NCDHW')"),
+            *(array_length(name, 1, 3, 5) for name in ("ksize", "strides", "dilationOptional")),
+            *(
+                when(f"len({name}) == 5", require(f"{name}[0] == 1", f"{name}[channel] == 1"), word=name)
+                for name in ("ksize", "strides")
+            ),
+            when(
+                "padding == 'CALCULATED'",
+                array_length("padsOptional", 6),
+                not_negative("padsOptional"),
+                word="calculated",
+            ),
+        ),
+    ),
+    define(kernels=_spatial.format("ksize"), steps=_spatial.format("strides"), spacings=_spatial.format("spacing")),
+    unless_empty(
+        "x out",
+        tiling(
+            require("min(kernels) > 0", argument="ksize"),
+            require("min(steps) > 0", argument="strides"),
+            require("min(spacings) > 0", argument="dilationOptional"),
+        ),
+    ),
+    define(
+        plane="x[first : first + 3]",
+        margins="explicit if padding == 'CALCULATED' else (0,) * 6",
+        axis="zip(plane, kernels, steps, margins[::2], margins[1::2], spacings)",
+        fitting="tuple(window_count(*a, padding == 'CALCULATED' and ceilMode != 0) for a in axis)",
+        windows="tuple(ceil_div(n, s) for n, s in zip(plane, steps)) if padding == 'SAME' else fitting",
+    ),
+    unless_empty("x out", tiling(require("min(windows) > 0", argument="x"))),
+    output_shape(out="(*x[:first], *windows, *x[first + 3 :])"),
+)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
+from ascend_aclnn.core import hifloat8
 from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference.attention._dense import (
@@ -322,3 +323,46 @@ def quant_flash_attention_score(args: NamedArguments) -> dict[str, Any]:
     row_max, row_sum = statistics
     attended = in_layout(results["attentionOutOut"], layout)
     return {"softmaxMaxOut": row_max, "softmaxSumOut": row_sum, "attentionOutOut": attended}
+
+
+@reference_by_name("aclnnQuantFlashAttentionScoreGrad")
+def quant_flash_attention_score_grad(args: NamedArguments) -> dict[str, Array]:
+    """Gradients of operands of HIFLOAT8 (batch, tokens, heads, width), of which 512 tokens of a head have one scale.
+
+    Between the products the probabilities times pScale are HIFLOAT8, and so are their derivatives times dsScale.
+    """
+    heads = args["headNum"]
+    shared = args["keyIn"].shape[2]
+    tensors, scales = {}, {}
+    for name, letter, count in (
+        ("query", "Q", heads),
+        ("keyIn", "K", shared),
+        ("value", "V", shared),
+        ("dy", "Dy", heads),
+    ):
+        x = heads_first(args[name], "BSND", count)
+        factor = np.repeat(args[f"dScale{letter}"], 512, 2)[:, :, : x.shape[2]]
+        if count == shared != heads:
+            x, factor = (np.repeat(a, heads // shared, 1) for a in (x, factor))
+        tensors[name], scales[name] = x, factor
+    query, key, value, dy = (tensors[name] * scales[name] for name in ("query", "keyIn", "value", "dy"))
+    p_scale, ds_scale = (np.float32(args[name].reshape(())) for name in ("pScale", "dsScale"))
+    scale = np.float32(args["scaleValue"])
+    row_max, row_sum = args["softmaxMax"][..., :1], args["softmaxSum"][..., :1]
+    probabilities = np.exp((query @ key.swapaxes(-1, -2)) * scale - row_max) / np.where(row_sum == 0, 1, row_sum)
+    delta = (dy * heads_first(args["attentionIn"], "BSND", heads)).sum(-1, keepdims=True)
+    derivative = probabilities * (dy @ value.swapaxes(-1, -2) - delta)
+    weights, slopes = (_hifloat8(x) for x in (probabilities * p_scale, derivative * ds_scale))
+    results = {
+        "dqOut": slopes @ key * (scale / ds_scale),
+        "dkOut": slopes.swapaxes(-1, -2) @ query * (scale / ds_scale),
+        "dvOut": weights.swapaxes(-1, -2) @ dy / p_scale,
+    }
+    for name in ("dkOut", "dvOut"):  # of all heads that share them
+        whole = results[name]
+        results[name] = whole.reshape(len(whole), shared, heads // shared, *whole.shape[2:]).sum(2)
+    return {name: in_layout(x, "BSND") for name, x in results.items()}
+
+
+def _hifloat8(x: Array) -> Array:
+    return hifloat8.decode(hifloat8.encode(np.clip(x, -hifloat8.LARGEST, hifloat8.LARGEST).astype(np.float32)))

@@ -145,3 +145,55 @@ def _some(args: NamedArguments) -> int:
 def generic_block_sparse_attention_metadata(args: NamedArguments) -> dict[str, Array]:
     """Its document calls the plan opaque: a program may not read it, and here its consumer does not."""
     return {"metadata": np.zeros(1024, np.int32)}
+
+
+# --------------------------------------------------------------------------------------------------- contributed
+
+
+@reference_by_name("aclnnSparseAttnSharedkvMetadata", "aclnnKvQuantSparseAttnSharedkvMetadata")
+def heads_of_shared_kv(args: NamedArguments) -> dict[str, Any]:
+    """As of SparseFlashMla. With keys of 8 bits a ninth number of each core, how many steps its loop has, stays 0."""
+    return _plan(1024, 1, 0, 0, 0, _batch(args) * args["numHeadsKv"])
+
+
+@reference_by_name("aclnnQuantLightningIndexerMetadata")
+def heads_of_quant_indexer(args: NamedArguments) -> dict[str, Any]:
+    """As of LightningIndexerV2: packed queries have running totals, one for each sequence."""
+    lengths = args["actualSeqLengthsQuery"]
+    batch = args["batchSize"] if lengths is None or lengths.size == 0 else lengths.size
+    return _plan(1024, 1, 0, 0, 0, batch * args["numHeadsK"])
+
+
+_CORES = 24  # that the two plans below have room for
+
+
+@reference_by_name("aclnnQuantSalsIndexerMetadata")
+def heads_of_sals_indexer(args: NamedArguments) -> dict[str, Any]:
+    """Where each core ends: heads of sequences, rows, columns; then how many cores work."""
+    items = np.zeros(3 * _CORES + 1, np.int32)
+    items[0], items[3 * _CORES] = args["batchSize"] * args["keyHeadNum"], 1
+    return _plan(1024, *items)
+
+
+@reference_by_name("aclnnKvQuantSparseFlashAttentionMetadata")
+def heads_of_quant_flash(args: NamedArguments) -> dict[str, Any]:
+    """As above, then no merging: 0 tasks and cores of it; rows and columns of a block, rows of a merged part."""
+    if args["kvHeadNum"] <= 0:
+        raise DataError("kvHeadNum", f"is {args['kvHeadNum']}; it must be above 0")
+    rows = args["queryHeadNum"] // args["kvHeadNum"] * args["sparseShardSize"]
+    items = np.zeros(3 * _CORES, np.int32)
+    items[0] = args["batchSize"] * args["kvHeadNum"]
+    return _plan(1024, *items, 1, 0, 0, rows, 1024, 8)
+
+
+@reference_by_name("aclnnStemIndexerMetadata", raw=True)
+def heads_of_stem_indexer(args: NamedArguments) -> dict[str, Any]:
+    """One section; from 16 on where each core starts and ends."""
+    return _plan(args.outputs["metadata"].size, 1, *([0] * 15), 0, 0, 0, args["qSeqLens"].size * args["kvHeads"])
+
+
+@reference_by_name("aclnnQuantBlockSparseAttnMetadata", raw=True)
+def heads_of_quant_block_sparse(args: NamedArguments) -> dict[str, Any]:
+    """One section; from 8 on for each core whether it works, and the head of a sequence, row and column of start and end."""
+    heads = args["batchSize"] * args["numHeadsQ"]
+    return _plan(args.outputs["metadata"].size, 1, *([0] * 7), 1, 0, 0, 0, heads)

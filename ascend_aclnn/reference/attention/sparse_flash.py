@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.numerics import Array, widen
@@ -150,3 +151,32 @@ def sparse_flash_attention_grad(args: NamedArguments) -> dict[str, Any]:
     if args["queryRope"] is not None:
         results |= {"dQueryRopeOut": dq[..., width:], "dKeyRopeOut": dk[..., width:]}
     return results | {"dValueOut": None if merged else dv, "dSinks": dsinks}
+
+
+# The values of the codes of 4 bits (turbo_quant_sparse_flash_attention_service_vector_mla.h).
+_CENTROIDS = np.array(
+    [
+        *(-0.12091285, -0.09111122, -0.07112455, -0.05513602, -0.04132067, -0.02874970, -0.01700489, -0.00568677),
+        *(0.00547294, 0.01680406, 0.02857605, 0.04108622, 0.05492980, 0.07101817, 0.09115373, 0.12037795),
+    ],
+    ml_dtypes.bfloat16,
+).astype(np.float32)
+
+
+@reference_by_name("aclnnTurboQuantSparseFlashAttention", raw=True)
+def turbo_quant_sparse_flash_attention(args: NamedArguments) -> dict[str, Any]:
+    """Keys that are values too: codes of a book, two in a byte, the rotated part, and one factor of all that."""
+    width, rope = args["query"].shape[-1] - args["ropeHeadDim"], args["ropeHeadDim"]
+    parts = packed_parts(args["key"], (width // 2, np.uint8), (rope, ml_dtypes.bfloat16), (1, np.float16))
+    pairs, rotated, factor = parts[0], widen(parts[1]), widen(parts[2])
+    codes = np.stack([pairs & 15, pairs >> 4], -1).reshape(*pairs.shape[:-1], width)
+    value = _CENTROIDS[codes] * factor
+    key = np.concatenate([value, rotated * factor], -1)
+    sides = _sides(args, args["layoutQuery"] or "TND", args["layoutKv"] or "PA_BSND")
+    output, row_max, row_sum = _attend(args, widen(args["query"]), key, value, sides, args["sparseBlockSize"])
+    wanted = args["returnSoftmaxLse"]
+    return {
+        "attentionOutOut": output,
+        "softmaxMaxOut": row_max if wanted else None,
+        "softmaxSumOut": row_sum if wanted else None,
+    }

@@ -231,3 +231,42 @@ def sparse_flash_mla_softmax_l1_norm(args: NamedArguments) -> dict[str, Array]:
             scores = (query[where][row] @ own_keys[tokens].T) * scale
             result[where][row, 0, places] = np.exp(scores - lse[where][row][:, None]).mean(0)
     return {"out": result}
+
+
+def _with_compressed_lengths(args: NamedArguments) -> NamedArguments:
+    """The lengths of the compressed keys: one for so many tokens of the sequence's own, of which some are left over."""
+    used = args["sequsedKv"]
+    if used is None and args["oriKv"] is not None and not (args["layoutKv"] or "").startswith("PA"):
+        used = np.full(len(args["oriKv"]), args["oriKv"].shape[1])
+    args["sequsedOriKv"] = used
+    if used is not None:
+        args["sequsedCmpKv"], args["cmpResidualKv"] = used // args["cmpRatio"], used % args["cmpRatio"]
+    return args
+
+
+@reference_by_name("aclnnSparseAttnSharedkv")
+def sparse_attn_shared_kv(args: NamedArguments) -> dict[str, Any]:
+    """As SparseFlashMla, with the compressed keys' lengths from the sequences' own."""
+    return _results(args, _SparseAttention(_with_compressed_lengths(args), args["q"], {}), args["softmaxScale"])
+
+
+@reference_by_name("aclnnKvQuantSparseAttnSharedkv", raw=True)
+def kv_quant_sparse_attn_shared_kv(args: NamedArguments) -> dict[str, Any]:
+    """The same with keys of 8 bits: the rotated part of 64 BF16, 448 elements, and a BF16 scale for each 64 of them.
+
+    The scales' data type is the kernel's (kv_quant_sparse_attn_sharedkv_scfa_block_vector.h); the document says
+    FLOAT8_E8M0. Products with them are BF16.
+    """
+    kv = {}
+    for kind in ("ori", "cmp"):
+        if args[f"{kind}Kv"] is not None:
+            parts = packed_parts(
+                args[f"{kind}Kv"],
+                (args["ropeHeadDim"], ml_dtypes.bfloat16),
+                (448, args[f"{kind}Kv"].dtype),
+                (448 // args["tileSize"], ml_dtypes.bfloat16),
+            )
+            rotated, elements, scales = (widen(part).astype(np.float32) for part in parts)
+            plain = (elements * np.repeat(scales, args["tileSize"], -1)).astype(ml_dtypes.bfloat16)
+            kv[kind] = np.concatenate([plain.astype(np.float32), rotated], -1)
+    return _results(args, _SparseAttention(_with_compressed_lengths(args), widen(args["q"]), kv), args["softmaxScale"])

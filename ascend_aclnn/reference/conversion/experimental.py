@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference._arrays import cast_into
-from ascend_aclnn.reference._rows import codes
+from ascend_aclnn.reference._rows import check_range, codes
 from ascend_aclnn.reference.declare import reference
 
 
@@ -113,3 +113,49 @@ def pad_v2(x: Array, mode: int, value: int, *pads: int, out: tuple[Array]) -> No
 def split(x: Array, ends: Sequence[int], axis: int, *, out: tuple[Sequence[Array]]) -> None:
     for part, target in zip(np.split(x, ends if len(ends) > 1 else ends[0], axis), out[0]):
         cast_into(target, part)
+
+
+def _more_than_broadcast(call: Any) -> Optional[str]:
+    axis, shape = call["axis"], call.shape("x")
+    if shape[axis] == 1:
+        return None
+    return (
+        f"x has {shape[axis]} elements on axis {axis}; the kernel repeats what each core holds, so for other lengths than 1 "
+        "the order of the result depends on the number of cores"
+    )
+
+
+@reference("aclnnBroadcastV2", raw=True, unsupported=_more_than_broadcast)
+def broadcast_v2(x: Array, buffer_mode: int, dim: int, reuse: int, axis: int, count: int, *, out: tuple[Array]) -> None:
+    """The one element of an axis, ``count`` times."""
+    cast_into(out[0], np.broadcast_to(x, out[0].shape))
+
+
+@reference("aclnnViewCopy", raw=True)
+def view_copy(dst: Array, *arguments: Array, out: tuple[Array]) -> None:
+    """dst, with the elements of a view of src in a view of it; where elements of the view coincide the last one counts."""
+    size, stride, offset, src, src_size, src_stride, src_offset = arguments
+    if not np.array_equal(size.reshape(-1), src_size.reshape(-1)):
+        raise DataError("src_size", f"is {src_size.reshape(-1)}; it must be dst_size, {size.reshape(-1)}")
+    cast_into(out[0], dst)
+    if dst.size and src.size:
+        flat = np.ascontiguousarray(out[0]).reshape(-1)
+        to = _of_view("dst", size, stride, offset, flat.size)
+        flat[to] = np.ascontiguousarray(src).reshape(-1)[_of_view("src", src_size, src_stride, src_offset, src.size)]
+        cast_into(out[0], flat.reshape(dst.shape))
+
+
+def _of_view(side: str, size: Array, stride: Array, offset: Array, elements: int) -> Array:
+    """The places of a view's elements in memory; all sizes and strides are positive."""
+    for name, values in (("size", size), ("stride", stride)):
+        check_range(f"{side}_{name}", values, 1, None)
+    check_range(f"{side}_storage_offset", offset, 0, None)
+    lengths, steps = ([int(value) for value in array.reshape(-1)] for array in (size, stride))
+    start = int(offset.reshape(-1)[0])
+    last = start + sum((n - 1) * step for n, step in zip(lengths, steps))
+    if last >= elements:
+        raise DataError(f"{side}_stride", f"leads to element {last}; {side} has {elements}")
+    places = np.full((1,) * len(lengths), start, np.int64)
+    for axis, (n, step) in enumerate(zip(lengths, steps)):
+        places = places + (np.arange(n) * step).reshape([-1 if axis == i else 1 for i in range(len(lengths))])
+    return places.reshape(-1)

@@ -36,3 +36,14 @@ def gather_elements(x: Array, index: Array, dim: int) -> Any:
     vector, axis = vectors(x, dim)
     at = along(places("index", index.reshape(1) if index.ndim == 0 else index, vector.shape[axis]), axis)
     return vector[at].reshape(index.shape)
+
+
+@reference("aclnnScatterupdateV2")
+def scatter_update_v2(x: Array, indices: Array, updates: Array) -> Any:
+    """The input with rows of updates in place of those named; of several for one row the last counts.
+
+    The kernel writes these rows only: a program has the input's memory as out.
+    """
+    result = x.copy()
+    result[places("indices", indices.reshape(-1), len(x))] = updates
+    return result

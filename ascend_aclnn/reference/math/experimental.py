@@ -238,3 +238,11 @@ def eltwise(inputs: Sequence[Array], mode: int, factors: Optional[Sequence[float
 @reference("aclnnMaskedFill", raw=True)
 def masked_fill(x: Array, mask: Array, value: float, *, out: tuple[Array]) -> None:
     cast_into(out[0], np.where(mask, np.asarray(value).astype(x.dtype), x))
+
+
+@reference("aclnnSortV2", raw=True)
+def sort_v2(x: Array, index: Array, axis: int, descending: bool, *, out: tuple[Array, Array]) -> None:
+    """Values sorted along an axis, and what ``index`` has at their places; equal values keep their order."""
+    ranks = order(x, axis, descending)
+    cast_into(out[0], np.take_along_axis(index, ranks, axis))
+    cast_into(out[1], np.take_along_axis(x, ranks, axis))

@@ -222,3 +222,23 @@ def matmul_fp32(x1: Array, x2: Array, bias: Optional[Array], transpose_x1: bool,
     """x1 @ x2 + bias, each matrix optionally transposed."""
     product = matmul(x1.T if transpose_x1 else x1, x2.T if transpose_x2 else x2)
     return product if bias is None else product + bias
+
+
+@reference("aclnnWeightQuantBatchMatmulExperiment")
+def weight_quant_batch_matmul_experiment(x: Array, weight: Array, scale: Array) -> Any:
+    """x @ (weight * scale) in groups of 128, for which x becomes three digits of 4 bits below its largest magnitude.
+
+    The first digit is worth 1 / 7.49 of it, each later one 1 / 14.98 of the one before (the kernel, and its README).
+    """
+    result = np.zeros((x.shape[0], weight.shape[1]), np.float32)
+    for number, factors in enumerate(scale):
+        group = slice(number * 128, number * 128 + 128)
+        most = np.abs(x[:, group]).max(-1, keepdims=True, initial=0)
+        rest, worth, product = x[:, group] / np.where(most == 0, 1, most), np.float32(1), np.zeros_like(result)
+        for base in (7.49, 14.98, 14.98):
+            rest, worth = rest * np.float32(base), worth / np.float32(base)
+            digit = np.trunc(rest + np.copysign(np.float32(0.5), rest))
+            product += matmul(digit, weight[group]) * worth
+            rest = rest - digit
+        result += product * factors * most
+    return result

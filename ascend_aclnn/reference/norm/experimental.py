@@ -70,3 +70,15 @@ def lp_norm(x: Array, p: float, axis: int) -> Any:
     """x over its norm, to whose sum of powers 1e-6 is added: of everything (0), of each column (1) or each row (2)."""
     powers = _sum(np.power(np.abs(x), np.float32(p)), {0: None, 1: 0, 2: 1}[axis])
     return x / np.power(powers + 1e-6, 1 / p)
+
+
+@reference("aclnnSyncBnTrainingUpdateV2")
+def sync_bn_training_update(x: Array, mean: Array, variance: Array, momentum: float) -> Any:
+    """x over the deviation of its channels; of the running statistics ``momentum`` stays, the rest is this batch's."""
+    axes = (0, 2, 3)
+    count = max(x.size // max(x.shape[1], 1), 1)
+    own_mean = _sum(x, axes) / count
+    own_variance = _sum(np.square(x - own_mean), axes) / count
+    y = (x - own_mean) / np.sqrt(own_variance + 1e-6)
+    rest = 1 - momentum
+    return y, momentum * mean + rest * own_mean.reshape(-1), momentum * variance + rest * own_variance.reshape(-1)

@@ -75,3 +75,18 @@ def grouped_dynamic_block_quant(
             scales[..., place : place + group_scales.shape[-2], :] = group_scales
     store(out[0], y, round_mode or "rint")
     round_into(out[1], scales)
+
+
+@reference("aclnnTurboQuantCompressLatent", raw=True)
+def turbo_quant_compress_latent(latent: Array, centroids: Array, *, out: tuple[Array]) -> None:
+    """For each element over its token's norm the nearest centroid in 4 bits, even ones first; then the norm in FLOAT16."""
+    cent = centroids.reshape(-1)
+    if (np.diff(cent) < 0).any():
+        raise DataError("centroids", "do not ascend")
+    norm = np.sqrt(np.square(latent).sum(-1, keepdims=True) + np.float32(1e-16))
+    bounds = (cent[:-1] + cent[1:]) * np.float32(0.5)
+    codes = np.searchsorted(bounds, latent * (np.float32(1) / norm), "right").astype(np.uint8)
+    packed = codes.shape[-1] // 2
+    out[0][...] = 0
+    out[0][:, :packed] = codes[:, ::2] | codes[:, 1::2] << 4
+    out[0][:, packed : packed + 2] = np.ascontiguousarray(norm.astype("<f2")).view(np.uint8)

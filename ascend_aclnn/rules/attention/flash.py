@@ -210,3 +210,27 @@ rule(
         "rotatedKey": "keyInRope keyRopeOptional",
     },
 )
+
+rule(
+    "aclnnQuantFlashAttentionScoreGrad",
+    only_products("950"),
+    dtypes("HIFLOAT8", "query", "keyIn", "value", "dy"),
+    dtypes("FLOAT", "softmaxMax", "softmaxSum", "dScaleQ", "dScaleK", "dScaleV", "dScaleDy", "dsScale", "pScale"),
+    same_dtype("dqOut", "dkOut", "dvOut", among=HALVES),
+    positive("headNum"),
+    tiling(
+        require("inputLayout == 'BSND'"),
+        one_of("outDtype", 0, 1),
+        rank(4, "query", "keyIn", "value"),
+        require("query[2] == headNum", "keyIn[2] > 0", "query[2] % keyIn[2] == 0", "keyIn[0] == query[0]"),
+        require("keyIn[3] == query[3]", "value[:3] == keyIn[:3]"),
+        has_shape(dy="(*query[:3], value[3])", attentionIn="dy", softmaxMax="(query[0], query[2], query[1], 1)"),
+        has_shape(
+            softmaxSum="softmaxMax", dScaleQ="(query[0], query[2], ceil_div(query[1], 512), 1)", dScaleDy="dScaleQ"
+        ),
+        has_shape(dScaleK="(keyIn[0], keyIn[2], ceil_div(keyIn[1], 512), 1)", dScaleV="dScaleK"),
+        require("dsScale.size == 1", "pScale.size == 1"),
+    ),
+    output_shape(dqOut="query", dkOut="keyIn", dvOut="value"),
+    output_dtype(**dict.fromkeys(("dqOut", "dkOut", "dvOut"), "BF16 if outDtype == 1 else FLOAT16")),
+)

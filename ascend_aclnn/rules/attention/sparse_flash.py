@@ -91,3 +91,32 @@ rule(
     infer_shape(out="(*query[:-1], query[-1] - ropeHeadDim)"),
     output_dtype(out="query"),
 )
+
+rule(
+    "aclnnTurboQuantSparseFlashAttention",
+    only_products("A2 A3"),
+    dtypes("BF16", "query", "attentionOutOut"),
+    dtypes("INT8", "key", "value"),
+    dtypes("INT32", "sparseIndices", "blockTable", "actualSeqLengthsQuery", "actualSeqLengthsKv"),
+    dtypes("FLOAT", "softmaxMaxOut", "softmaxSumOut"),
+    tiling(
+        require("layoutQueryOptional == 'TND'", "layoutKvOptional == 'PA_BSND'"),
+        rank(3, "query", "sparseIndices"),
+        rank(4, "key"),
+        same_shape("key", "value"),
+        rank(2, "blockTable"),
+        rank(1, "actualSeqLengthsQuery", "actualSeqLengthsKv"),
+        one_of("sparseMode", 0, 3),
+        one_of("sparseBlockSize", 1, 2, 4, 8, 16),
+        require("keyQuantMode == 3", "valueQuantMode == 3", "attentionMode == 2", "quantScaleRepoMode == 1"),
+        require("tileSize == 128", "ropeHeadDim == 64", "query[-1] == 576"),
+        # Codes of 512 elements, the rotated part of two bytes each, and the factor.
+        require("key[2] == 1", "key[3] == 386"),
+        require("sparseIndices[0] == query[0]", "sparseIndices[1] == key[2]"),
+        require("blockTable[0] == actualSeqLengthsKv.size", "actualSeqLengthsQuery.size == actualSeqLengthsKv.size"),
+    ),
+    define(statistics="(key[2], query[0], query[1] // key[2]) if returnSoftmaxLse else (0,)"),
+    output_shape(attentionOutOut="(*query[:2], query[2] - ropeHeadDim)"),
+    infer_shape(softmaxMaxOut="statistics", softmaxSumOut="statistics"),
+    output_dtype(attentionOutOut="BF16", softmaxMaxOut="FLOAT", softmaxSumOut="FLOAT"),
+)

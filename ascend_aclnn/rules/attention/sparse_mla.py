@@ -109,3 +109,62 @@ rule(
     infer_shape(out="(*q[:-2], k[-2], last)"),
     output_dtype(out="FLOAT"),
 )
+
+_shared_kv = (
+    dtypes("INT32", "cmpSparseIndicesOptional", "oriBlockTableOptional", "cmpBlockTableOptional"),
+    dtypes("INT32", "cuSeqlensQOptional", "sequsedKvOptional", "metadataOptional"),
+    dtypes("FLOAT", "sinksOptional", "softmaxLseOut"),
+    tiling(
+        required("oriKvOptional", "sinksOptional", "metadataOptional"),
+        absent("oriSparseIndicesOptional"),
+        require("layoutQOptional in ('BSND', 'TND')"),
+        by_tokens("layoutQOptional", "q"),
+        require("len(oriKvOptional) == 4", "len(cmpKvOptional) == 4"),
+        require("oriKvOptional[-2] == 1", "cmpKvOptional[-2] == 1"),
+        require("oriMaskMode == 4", "cmpMaskMode == 3"),
+        when("cmpSparseIndicesOptional is not None", required("cmpKvOptional"), word="chosen"),
+        when("cmpKvOptional is not None", require("cmpRatio > 0"), word="compressed"),
+        when("layoutQOptional == 'TND'", required("cuSeqlensQOptional"), word="packed"),
+        when(
+            "layoutKvOptional == 'PA_ND'",
+            required("oriBlockTableOptional", "sequsedKvOptional"),
+            when("cmpKvOptional is not None", required("cmpBlockTableOptional"), word="compressed"),
+            word="paged",
+        ),
+        rank(2, "oriBlockTableOptional", "cmpBlockTableOptional"),
+        rank(1, "cuSeqlensQOptional", "sequsedKvOptional"),
+        require("cmpSparseIndicesOptional[:-2] == q[:-2]", "cmpSparseIndicesOptional[-2] == 1"),
+        has_shape(sinksOptional="(q[-2],)", metadataOptional="(1024,)"),
+    ),
+    output_shape(attnOutOut="q"),
+    infer_shape(softmaxLseOut="(0,)"),
+    output_dtype(attnOutOut="q", softmaxLseOut="FLOAT"),
+)
+# What is returned with returnSoftmaxLse is not valid yet, as the documents say: it is refused.
+rule(
+    "aclnnSparseAttnSharedkv",
+    only_products("A3"),
+    same_dtype("q", "oriKvOptional", "cmpKvOptional", "attnOutOut", among=HALVES),
+    tiling(
+        require("layoutKvOptional in ('PA_ND', 'BSND')", "not returnSoftmaxLse"),
+        require("oriKvOptional[-1] == q[-1]", "cmpKvOptional[-1] == q[-1]"),
+        one_of("cmpRatio", 1, 4, 128),
+    ),
+    *_shared_kv,
+)
+rule(
+    "aclnnKvQuantSparseAttnSharedkv",
+    only_products("950"),
+    dtypes("BF16", "q", "attnOutOut"),
+    same_dtype("oriKvOptional", "cmpKvOptional", among="FLOAT8_E4M3FN HIFLOAT8"),
+    tiling(
+        require("layoutKvOptional == 'PA_ND'", "not returnSoftmaxLse"),
+        require("kvQuantMode == 1", "tileSize == 64", "ropeHeadDim == 64"),
+        require("q[-2] in (64, 128)", "q[-1] == 512", "oriKvOptional[-1] == 640", "cmpKvOptional[-1] == 640"),
+        require("0 < oriKvOptional[1] <= 1024", "oriKvOptional[1] % 16 == 0"),
+        require("0 < cmpKvOptional[1] <= 1024", "cmpKvOptional[1] % 16 == 0"),
+        absent("cuSeqlensOriKvOptional", "cuSeqlensCmpKvOptional"),
+        require("cmpSparseIndicesOptional[-1] in (512, 1024)"),
+    ),
+    *_shared_kv,
+)

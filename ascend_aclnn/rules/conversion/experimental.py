@@ -135,3 +135,23 @@ rule(
         out="[(*x[:axis % len(x)], b - a, *x[axis % len(x) + 1:]) for a, b in zip((0, *ends), (*ends, length))]"
     ),
 )
+
+rule(
+    "aclnnBroadcastV2",
+    only_products("A2"),
+    same_dtype("x", "out", among=FLOATS_WITHOUT_BF16),
+    tiling(rank(1, 2, "x"), require("dim == len(x)", "0 <= axis < len(x)", "num > 0")),
+    output_shape(out="tuple(n * num if i == axis else n for i, n in enumerate(x))"),
+)
+_VIEW = ("size", "stride", "storage_offset")
+rule(
+    "aclnnViewCopy",
+    only_products("A2"),
+    same_dtype("dst", "src", "dst_out", among=_MOVED.replace("UINT64 ", "")),
+    same_dtype(*(f"{side}_{part}" for part in _VIEW for side in ("dst", "src")), among="INT32 INT64"),
+    max_rank(8, "dst", "dst_out"),
+    require("1 <= dst_size.size <= 8"),
+    *(require(f"{name}.size == dst_size.size") for name in ("dst_stride", "src_size", "src_stride")),
+    require("dst_storage_offset.size == 1", "src_storage_offset.size == 1"),
+    output_shape(dst_out="dst"),
+)

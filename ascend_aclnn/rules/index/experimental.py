@@ -37,3 +37,12 @@ rule(
     require("all(n <= m for i, (n, m) in enumerate(zip(index, x)) if i != dim % len(x))", argument="index"),
     output_shape(out="index"),
 )
+
+rule(
+    "aclnnScatterupdateV2",
+    only_products("A2"),
+    same_dtype("input", "updates", "out", among="FLOAT INT32 UINT32 INT64 UINT64 FLOAT16 INT16 UINT16 BF16 INT8 UINT8"),
+    dtypes("INT32", "indices"),
+    require("len(input) >= 1", "len(updates) >= 1", "updates[0] == indices.size", "updates[1:] == input[1:]"),
+    output_shape(out="input"),
+)

@@ -361,3 +361,15 @@ rule(
     broadcastable("mask", "x"),
     output_shape(out="x"),
 )
+
+# The places behind the sorted values are an input of the prototype, to which the kernel writes.
+rule(
+    "aclnnSortV2",
+    only_products("A2"),
+    same_dtype("x", "out", among=FLOATS_WITHOUT_BF16),
+    dtypes("UINT32", "index", "dstIndex"),
+    has_shape(index="x"),
+    tiling(rank(1, 2, "x"), require("-len(x) <= axis < len(x)")),
+    output_shape(dstIndex="x", out="x"),
+    output_dtype(dstIndex="UINT32"),
+)

@@ -271,3 +271,17 @@ rule(
         output_shape(out="(x1[1] if transposeX1 else x1[0], n)"),
     ),
 )
+rule(
+    "aclnnWeightQuantBatchMatmulExperiment",
+    only_products("A2 A3"),
+    dtypes("FLOAT16", "x", "antiquantScale", "out"),
+    dtypes("INT4", "weight"),
+    tiling(
+        formats("ND", "x", "weight", "out"),
+        rank(2, "x", "weight"),
+        require("weight[0] == x[1]", "x[1] % 128 == 0"),
+        has_shape(antiquantScale="(x[1] // 128, weight[1])"),
+    ),
+    output_shape(out="(x[0], weight[1])"),
+    output_dtype(out="FLOAT16"),
+)

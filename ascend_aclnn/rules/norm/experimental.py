@@ -62,3 +62,11 @@ elementwise(
     one_of("axis", 0, 1, 2),
     positive("p"),
 )
+rule(
+    "aclnnSyncBnTrainingUpdateV2",
+    only_products("A2"),
+    dtypes("FLOAT", "x1", "x2", "x3", "y1Out", "y2Out", "y3Out"),
+    rank(4, "x1"),
+    has_shape(x2="(x1[1],)", x3="(x1[1],)"),
+    output_shape(y1Out="x1", y2Out="x2", y3Out="x3"),
+)

@@ -41,3 +41,16 @@ rule(
     ),
     output_dtype(scaleOut="FLOAT"),
 )
+
+# Two bytes of the norm follow the packed halves, and zeros fill the slot up to a multiple of 64 bytes.
+rule(
+    "aclnnTurboQuantCompressLatent",
+    only_products("A2 A3"),
+    dtypes("FLOAT", "latent", "centroids"),
+    dtypes("UINT8", "out"),
+    formats("ND", "latent", "centroids", "out"),
+    rank(2, "latent"),
+    require("latent[1] == 512", "centroids.size == 16"),
+    output_shape(out="(latent[0], ceil_div(latent[1] // 2 + 2, 64) * 64)"),
+    output_dtype(out="UINT8"),
+)
