@@ -11,6 +11,7 @@ import functools
 import inspect
 import linecache
 import textwrap
+import warnings
 from typing import Any, Callable
 
 from ascend_aclnn import call, catalog
@@ -22,8 +23,8 @@ _SOURCE = """
 def {name}({head}*, out=None, stream=None, **unknown):
     if unknown:
         raise TypeError(_unexpected(_plan.operator, unknown))
-    try:
-        return _call(_plan, ({arguments}), out, stream)
+{note}    try:
+        return {result}
     except (_AclError, TypeError, ValueError) as error:
         raise _outside(error) from error.__cause__
 """
@@ -48,7 +49,17 @@ def _make(name: str) -> Callable[..., Any]:
         else:
             scope[f"_{i}"] = default
             head += f"{parameter}=_{i}, "
-    source = _SOURCE.format(name=operator.python_name, head=head, arguments=arguments).lstrip()
+    note = ""
+    if operator.experimental and operator.python_name in catalog.other_names():
+        scope["_note"] = functools.partial(_note, operator)
+        note = "    _note()\n"
+    result = f"_call(_plan, ({arguments}), out, stream)"
+    if operator.unwritten_outputs:
+        scope["_written"] = _written
+        asked = {p.name: p.python_name for p in operator.parameters}
+        fields = ", ".join(f"{asked[name]}={asked[flag]}" for name, flag in operator.unwritten_outputs.items())
+        result = f"_written({result}, out, {fields})"
+    source = _SOURCE.format(name=operator.python_name, head=head, result=result, note=note).lstrip()
     file = f"ascend_aclnn.ops/{operator.python_name}"
     # What inspect, and so `ops.x??` in IPython, shows; made on request.
     linecache.cache[file] = (lambda: source + _reference_text(operator),)
@@ -60,6 +71,20 @@ def _make(name: str) -> Callable[..., Any]:
     function.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
     function.__module__ = __name__
     return function
+
+
+def _written(results: Any, out: Any, **asked: bool) -> Any:
+    """The results with None for those that were not asked for: CANN takes memory for them and leaves it as it is."""
+    return (
+        results if out is not None else results._replace(**{name: None for name, wanted in asked.items() if not wanted})
+    )
+
+
+def _note(operator: catalog.Operator) -> None:
+    """Warns, at the caller's line, that a contributed operator has the name of a function of torch's or NumPy's."""
+    meant = " or ".join(f"ops.{name}" for name in catalog.other_names()[operator.python_name].split())
+    text = f"ops.{operator.python_name} is the contributed {operator.name}, which CANN's packages lack"
+    warnings.warn(f"{text}; the function of this name in torch is {meant}", UserWarning, stacklevel=3)
 
 
 def _outside(error: Exception) -> Exception:

@@ -151,7 +151,7 @@ class _AclnnOperators(array_methods.Operators):
         return _call(name, tensor, along, keepdims)  # type: ignore[no-any-return]
 
     def in_place_of(self, function: str) -> str:
-        names = [function] if function in dir(ops) else catalog.other_names().get(function, "").split()
+        names = catalog.other_names().get(function, "").split() or ([function] if function in dir(ops) else [])
         return " or ".join(f"ops.{name}(x)" for name in names)
 
     def namespace(self, api_version: Optional[str]) -> Any:

@@ -23,7 +23,7 @@ import enum
 import functools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
@@ -236,6 +236,12 @@ class Operator:
         """The tensors that must have elements: by the operator's document, and for every reference."""
         names: dict[str, list[str]] = _rows()["not_empty"]["operators"]
         return names.get(self.name, ())
+
+    @functools.cached_property
+    def unwritten_outputs(self) -> Mapping[str, str]:
+        """Outputs for which CANN takes memory in every call, and the attribute (bool) without which it is not written."""
+        names: dict[str, dict[str, str]] = _rows()["unwritten_outputs"]["operators"]
+        return names.get(self.name, {})
 
     @functools.cached_property
     def idle_if_empty(self) -> Sequence[str]:

@@ -119,7 +119,8 @@ class AclError(RuntimeError):
             detail = detail[len(head) :]
         self.detail = detail or status_hint(status)
         lines = [f"{head}{self.detail or 'failed'}", f"status {status} {self.name} from {routine}".replace("  ", " ")]
-        remedy = "" if self._explained else error_codes.remedy_of(self.detail, status)
+        # What a check refuses its text explains; the remedies of statuses are about devices and drivers.
+        remedy = "" if self._explained or rule else error_codes.remedy_of(self.detail, status)
         if remedy:
             lines.append(f"to do: {remedy}")
         super().__init__("\n  ".join(lines))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import pickle
 import subprocess
@@ -68,10 +69,37 @@ def test_unknown_names_suggest_known_ones() -> None:
 
 
 def test_names_of_torch_and_numpy_lead_to_operators() -> None:
+    names = aclnn.catalog.python_names()
     for name, operators in aclnn.catalog.other_names().items():
-        assert name not in dir(ops)
+        assert name not in names or aclnn.catalog.get(names[name]).experimental
         for operator in operators.split():
             assert operator in dir(ops) or "." in operator or "[" in operator, (name, operator)
+            assert operator not in names or not aclnn.catalog.get(names[operator]).experimental, (name, operator)
+
+
+def test_a_contributed_operator_with_a_name_of_torchs_says_so() -> None:
+    x = np.array([1, 4], np.float32)
+    lacking = "ops.pow is the contributed aclnnPow, which CANN's packages lack; .* in torch is ops.pow_tensor_scalar or"
+    with pytest.warns(UserWarning, match=lacking) as told:
+        assert ops.pow(x, x).tolist() == [1, 256]
+    assert [warning.filename for warning in told] == [__file__]
+    for name, call in {
+        "split": lambda: ops.split(x, 0, [1]),
+        "masked_fill": lambda: ops.masked_fill(x, x > 1, np.float32(0)),
+        "relu6": lambda: ops.relu6(x),
+        "inv": lambda: ops.inv(x),
+    }.items():
+        with (
+            pytest.warns(UserWarning, match=f"ops.{name} is the contributed"),
+            contextlib.suppress(AclError, TypeError),
+        ):
+            call()
+    # torch's other functions of these names have no other operator in CANN.
+    names = aclnn.catalog.python_names()
+    alone = {"as_strided", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "ndtri", "softsign", "view_copy"}
+    of_torch = {"pow", "split", "masked_fill", "relu6", "inv", *alone}
+    contributed = {name for name in of_torch if aclnn.catalog.get(names[name]).experimental}
+    assert contributed == of_torch and of_torch & aclnn.catalog.other_names().keys() == of_torch - alone
 
 
 def test_a_number_in_place_of_a_tensor_names_the_operator_that_takes_one() -> None:

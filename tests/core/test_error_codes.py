@@ -7,9 +7,11 @@ import pickle
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ascend_aclnn
+from ascend_aclnn import ops, use_backend
 from ascend_aclnn.core import error_codes, errors
 from ascend_aclnn.core.errors import AclError, UnsupportedOperator
 
@@ -126,6 +128,15 @@ def test_an_error_that_explains_itself_has_no_such_line() -> None:
     # a number in a detail counts elements
     assert "to do" not in str(AclError(161002, "aclnnAbs", "x has 507015 elements"))
     assert str(AclError(999999, "aclFoo", "x")) == "x\n  status 999999 from aclFoo"
+
+
+def test_a_chip_that_an_operator_does_not_support_is_no_matter_of_the_driver() -> None:
+    """361001 of a rule is a limit of the operator: npu-smi would find nothing wrong."""
+    x = np.ones((1, 1, 64), np.float16)
+    with use_backend("numpy", soc="Ascend910A"), pytest.raises(AclError, match="not supported on") as caught:
+        ops.prompt_flash_attention(x, x, x, num_heads=1, input_layout="BSH")
+    assert caught.value.status == 361001 and "to do" not in str(caught.value)
+    assert "npu-smi" in str(AclError(361001, "aclnnAbs"))
 
 
 def test_an_error_survives_pickling_with_one_such_line() -> None:

@@ -430,6 +430,17 @@ def test_finalize_backward(biased: bool) -> None:
         check(value, leaf.grad.numpy(), 4)
 
 
+def test_finalize_backward_without_scales_has_one_copy_of_a_token() -> None:
+    """Document: K is 1 where scalesOptional is null."""
+    rows, grad = np.array([2, 0, 1], I32), some((3, H))
+    for expanded in (None, some((3, H), 1)):
+        np.testing.assert_array_equal(
+            ops.moe_finalize_routing_v2_grad(grad, rows, expanded, None, None, None, 0, 0, 0, 0)[0], grad[[1, 2, 0]]
+        )
+    with pytest.raises(AclError, match="expanded_row_idx"):
+        ops.moe_finalize_routing_v2_grad(grad, np.arange(6, dtype=I32), None, None, None, None, 0, 0, 0, 0)
+
+
 # ------------------------------------------------------------------------------------------------- ranks
 
 

@@ -102,6 +102,17 @@ def test_add_layer_norm() -> None:
     check(d_beta, wanted[2], 4)
 
 
+def test_what_was_not_asked_for_is_none() -> None:
+    """CANN takes memory for x, and without additional_output leaves it as it was."""
+    x1, x2, gamma, beta = (some(s, np.float16) for s in ((3, 8), (3, 8), (8,), (8,)))
+    assert ops.add_layer_norm(x1, x2, gamma, beta, None, EPS).x is None
+    assert ops.add_layer_norm(x1, x2, gamma, beta, None, EPS, True).x is not None
+    with acl.use_backend("numpy", soc="Ascend950PR_9599"):
+        options: Any = {"quant_mode": "dynamic", "epsilon": EPS}
+        assert ops.add_layer_norm_quant(x1, x2, gamma, beta, **options).x is None
+        assert ops.add_layer_norm_quant_v2(x1, x2, gamma, beta, **options, additional_output=True).x is not None
+
+
 def test_deep_norm() -> None:
     x, gx, gamma, beta = some((4, 16)), some((4, 16), seed=1), some((16,), seed=2), some((16,), seed=3)
     mean, rstd, y = ops.deep_norm(x, gx, beta, gamma, 0.3, EPS)
