@@ -14,8 +14,10 @@ from typing import Any
 
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
 from ascend_aclnn.emulator import faults, releases, validation
+from ascend_aclnn.emulator.activate import ASSUMED
 from ascend_aclnn.emulator.build import (
     ATB_HOME,
+    PROGRAMS,
     PYTHON_PACKAGES,
     CompilerError,
     Options,
@@ -162,13 +164,17 @@ def environment(directory: Path, **options: str) -> dict[str, str]:
     home = directory / cache.HOME
     paths = [str(home / "lib64"), *filter(None, [inherited.get("LD_LIBRARY_PATH")])]
     packages = [*filter(None, [inherited.get("PYTHONPATH")]), str(home / PYTHON_PACKAGES)]
+    programs = [str(home / PROGRAMS), inherited.get("PATH", os.defpath)]
     places = {
         "ASCEND_HOME_PATH": str(home),
         "ASCEND_OPP_PATH": str(home / "opp"),
         "ATB_HOME_PATH": str(home / ATB_HOME),
+        "PATH": ":".join(programs),
+        "LD_LIBRARY_PATH": ":".join(paths),
         "PYTHONPATH": ":".join(packages),
+        "ASCEND_ACLNN_BACKEND": "npu",
     }
-    variables = {**inherited, **places, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
+    variables = {**ASSUMED, **inherited, **places, **options}
     return keep_in_front(variables)
 
 

@@ -112,7 +112,9 @@ class Folder:
                         os.unlink(base, dir_fd=parent)
                     os.rmdir(name, dir_fd=self._descriptor)
 
-    def put(self, name: str, content: bytes, installed: Optional[Collection[str]] = None) -> None:
+    def put(
+        self, name: str, content: bytes, installed: Optional[Collection[str]] = None, executable: bool = False
+    ) -> None:
         """Puts a file under a name. It is written beside that name first, so a process that has the old file open keeps it.
 
         What lies there is replaced if it is what was ``installed``; without that, whatever it is. Refused otherwise.
@@ -120,7 +122,7 @@ class Folder:
 
         def write(temporary: str, parent: int) -> None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(temporary, flags, 0o666, dir_fd=parent), "wb") as stream:
+            with open(os.open(temporary, flags, 0o777 if executable else 0o666, dir_fd=parent), "wb") as stream:
                 stream.write(content)
 
         self._place(name, write, installed)

@@ -36,6 +36,9 @@ _LIBRARIES = (
     "libatb.so",
 )
 
+# What programs are to assume where their environment says nothing else. Kernels of Triton can be interpreted here, not compiled.
+ASSUMED = {"TRITON_INTERPRET": "1"}
+
 
 def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
     """Loads the emulated CANN into this process and makes the npu backend the default; returns its directory.
@@ -48,7 +51,7 @@ def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
         raise RuntimeError(
             f"{loaded} is loaded already; call activate() first, or start with: ascend-aclnn emulator run"
         )
-    from ascend_aclnn.emulator.build import ATB_HOME, PYTHON_PACKAGES, build, cache
+    from ascend_aclnn.emulator.build import ATB_HOME, PROGRAMS, PYTHON_PACKAGES, build, cache
 
     directory = build() / cache.HOME
     settings = {
@@ -60,6 +63,9 @@ def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
         "ASCEND_EMULATOR_STREAMS": streams,
     }
     os.environ.update({name: value for name, value in settings.items() if value is not None})
+    for name, value in ASSUMED.items():
+        os.environ.setdefault(name, value)
+    os.environ["PATH"] = f"{directory / PROGRAMS}:{os.environ.get('PATH', os.defpath)}"
     paths = [str(directory / "lib64"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     os.environ["LD_LIBRARY_PATH"] = ":".join(paths)  # for child processes
     sys.path.append(str(directory / PYTHON_PACKAGES))

@@ -5,6 +5,7 @@
     directory/runtime/, compiler/, opp/     the release, where clients look for it below ASCEND_HOME_PATH
     directory/python/site-packages/         the release, where MindSpore imports it
     directory/atb/cxx_abi_1/                links, where clients look for ATB below ATB_HOME_PATH
+    directory/bin/          npu-smi, and the compiler that triton-ascend looks for
     directory/cann/         links to all this
 
 The hand-written part is ``csrc/``; both phases of every operator, and a refusing stub for every function of CANN's
@@ -25,10 +26,11 @@ from ascend_aclnn.emulator.build.digest import name_of
 from ascend_aclnn.emulator.build.generated import emulated_functions
 from ascend_aclnn.emulator.build.libraries import Options
 from ascend_aclnn.emulator.build.prebuilt_libraries import prebuilt, prebuilt_name
-from ascend_aclnn.emulator.build.tree import ATB_HOME, PYTHON_PACKAGES, complete
+from ascend_aclnn.emulator.build.tree import ATB_HOME, PROGRAMS, PYTHON_PACKAGES, complete
 
 __all__ = [
     "ATB_HOME",
+    "PROGRAMS",
     "PYTHON_PACKAGES",
     "CompilerError",
     "NoCompilerError",

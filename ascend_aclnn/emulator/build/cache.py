@@ -159,9 +159,10 @@ def install(directory: Path, build: Path) -> None:
         for name, contents in new.contents.items():
             (content,) = contents
             target = files.link_target(content)
+            path = build / name
             try:
                 if target is None:
-                    folder.put(name, (build / name).read_bytes(), known[name])
+                    folder.put(name, path.read_bytes(), known[name], executable=os.access(path, os.X_OK))
                 else:
                     folder.put_link(name, target, known[name])
             except files.Refused as reason:  # it has changed since

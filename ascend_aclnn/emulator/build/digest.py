@@ -38,12 +38,20 @@ def _inputs() -> Iterator[Path]:
 
 def configuration(options: Options) -> str:
     """The release, and how the libraries start the device process: this interpreter, this package and what it needs."""
+    return f"python={interpreter()}\npath={':'.join(packages())}\ncann={options.cann}\n"
+
+
+def interpreter() -> str:
+    """This interpreter, by its own name: its aliases share a build."""
+    return os.path.realpath(sys.executable)
+
+
+def packages() -> list[str]:
+    """The directories of this package and of what it needs."""
     paths = [str(PACKAGE.parent)]
     for name in ("numpy", "ml_dtypes"):
         spec = importlib.util.find_spec(name)
         origin = None if spec is None else spec.origin
         if origin is not None and str(Path(origin).parent.parent) not in paths:
             paths.append(str(Path(origin).parent.parent))
-    # By its own name: the aliases of an interpreter share a build.
-    python = os.path.realpath(sys.executable)
-    return f"python={python}\npath={':'.join(paths)}\ncann={options.cann}\n"
+    return paths

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from ascend_aclnn.backends.npu.versions import OPS_PACKAGES
 from ascend_aclnn.emulator import releases
 from ascend_aclnn.emulator.build import cache, headers
-from ascend_aclnn.emulator.build.digest import configuration
+from ascend_aclnn.emulator.build.digest import configuration, interpreter, packages
 from ascend_aclnn.emulator.build.libraries import PACKAGE, Options
 
 PYTHON_PACKAGES = "python/site-packages"  # below a build
 ATB_HOME = "atb/cxx_abi_1"  # below a build: strings are those of libstdc++ since C++11
+PROGRAMS = "bin"  # below a build: in front of PATH under emulator run
 
 _ACL = """import sys
 
@@ -24,6 +26,27 @@ except ImportError:
 sys.modules[__name__] = pyacl
 for _name in pyacl.__all__:
     sys.modules[f"{{__name__}}.{{_name}}"] = getattr(pyacl, _name)
+"""
+
+_NPU_SMI = """#!/bin/sh
+exec {python} -I -S -c 'import sys; sys.path[:0] = sys.argv.pop(1).split(":")
+from ascend_aclnn.emulator.npu_smi import main
+sys.exit(main(sys.argv[1:]))' {path} "$@"
+"""
+
+# CANN's compiler of kernels, as far as it is asked whether it is there: triton-ascend counts an NPU as active where the compiler
+# has the target hiipu64. Kernels are not compiled here: Triton's are interpreted.
+_BISHENG = """#!/bin/sh
+case "$1" in
+-print-targets | --print-targets)
+    echo "  Registered Targets:"
+    echo "    hiipu64 - emulated: kernels are not compiled"
+    ;;
+*)
+    echo "bisheng: EMULATOR_NOT_SUPPORTED: the emulated CANN compiles no kernels; TRITON_INTERPRET=1 interprets Triton's" >&2
+    exit 1
+    ;;
+esac
 """
 
 
@@ -55,5 +78,14 @@ def complete(directory: Path, options: Options) -> None:
     acl = directory / PYTHON_PACKAGES / "acl"
     acl.mkdir()
     (acl / "__init__.py").write_text(_ACL.format(package=str(PACKAGE.parent)), encoding="utf-8")
+    _write_programs(directory / PROGRAMS)
     (directory / "lib64" / "emulator.conf").write_bytes(os.fsencode(configuration(options)))
     cache.make_home(directory)
+
+
+def _write_programs(directory: Path) -> None:
+    directory.mkdir()
+    npu_smi = _NPU_SMI.format(python=shlex.quote(interpreter()), path=shlex.quote(":".join(packages())))
+    for name, text in (("npu-smi", npu_smi), ("bisheng", _BISHENG)):
+        (directory / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+        (directory / name).chmod(0o755)

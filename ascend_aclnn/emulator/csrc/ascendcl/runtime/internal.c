@@ -4,6 +4,9 @@
  */
 #include "ascendcl/core/api_entry.h"
 
+#include "ascendcl/core/settings.h"
+
+#include <stdio.h>
 #include <time.h>
 
 typedef int32_t (*profiling_callback)(uint32_t type, void *data, uint32_t length);
@@ -52,6 +55,48 @@ API int32_t rtMalloc(void **devPtr, uint64_t size, uint32_t type, uint16_t modul
 }
 
 API int32_t rtFree(void *devPtr) { return aclrtFree(devPtr); }
+
+API int32_t rtMallocHost(void **hostPtr, uint64_t size, uint16_t moduleId) {
+    (void)moduleId;
+    return aclrtMallocHost(hostPtr, size);
+}
+
+API int32_t rtFreeHost(void *hostPtr) { return aclrtFreeHost(hostPtr); }
+
+/* The kinds have acl's values. */
+API int32_t rtMemcpy(void *dst, uint64_t destMax, const void *src, uint64_t cnt, int32_t kind) {
+    return aclrtMemcpy(dst, destMax, src, cnt, (aclrtMemcpyKind)kind);
+}
+
+API int32_t rtSetDevice(int32_t devId) { return aclrtSetDevice(devId); }
+
+API int32_t rtStreamCreate(aclrtStream *stm, int32_t priority) {
+    (void)priority;
+    return aclrtCreateStream(stm);
+}
+
+API int32_t rtStreamDestroy(aclrtStream stm) { return aclrtDestroyStream(stm); }
+
+/* Facts about the SoC, with and without a device. */
+API int32_t rtGetSocVersion(char *version, uint32_t maxLen) {
+    ENTER("rtGetSocVersion");
+    if (version == NULL) return emu_null_argument("version");
+    const char *name = emu_config()->soc.name;
+    int length = snprintf(version, maxLen, "%s", name);
+    return length < 0 || (uint32_t)length >= maxLen ? ACL_ERROR_RT_PARAM_INVALID : 0;
+}
+
+API int32_t rtGetAiCoreCount(uint32_t *aiCoreCnt) {
+    ENTER("rtGetAiCoreCount");
+    if (aiCoreCnt == NULL) return emu_null_argument("aiCoreCnt");
+    *aiCoreCnt = (uint32_t)emu_config()->soc.cube_cores;
+    return 0;
+}
+
+API int32_t rtDeviceSetLimit(int32_t devId, int32_t type, uint32_t val) {
+    (void)devId, (void)type, (void)val;
+    return emu_not_emulated("rtDeviceSetLimit", ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+}
 
 API int32_t rtRegStreamStateCallback(const char *regName, const void *callback) {
     ENTER("rtRegStreamStateCallback");
