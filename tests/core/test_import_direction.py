@@ -32,7 +32,7 @@ ALLOWED = {
     "interface": "core catalog",
     "backends": "core catalog interface rules reference numerics native collectives",
     "call": "core catalog interface rules",
-    "emulator": "core catalog backends interface numerics collectives reference",
+    "emulator": "core catalog backends interface numerics collectives reference version",
     "layer": "core catalog backends emulator version recording replay",
 }
 
