@@ -29,11 +29,11 @@ class Chip(NamedTuple):
 
     device: int
     npu: int
-    index: int  # in its NPU
+    number: int  # in its NPU
 
     @property
     def bus(self) -> str:
-        return f"0000:{0xC1 - 0x10 * self.npu + self.index & 0xFF:02X}:00.0"
+        return f"0000:{0xC1 - 0x10 * self.npu + self.number & 0xFF:02X}:00.0"
 
 
 class Process(NamedTuple):
@@ -159,7 +159,7 @@ def _info(host: Host) -> str:
         device = str(chip.device) if inference or a3 else ""
         lines.append(table.row(f"{chip.npu}|{host.chip_name}", "OK", "NA", "NA", none))
         cells = (memory, "") if inference else (none, memory)
-        lines.append(table.row(f"{chip.index}|{device}", chip.bus, "0", *cells))
+        lines.append(table.row(f"{chip.number}|{device}", chip.bus, "0", *cells))
         lines.append(_line(table.widths, "=") if chip == host.chips_of(chip.npu)[-1] else _line(whole))
     return "\n".join([*lines, *_process_lines(host, table.widths)])
 
@@ -172,7 +172,7 @@ def _process_lines(host: Host, widths: tuple[int, int, int]) -> Iterator[str]:
     for npu in sorted({chip.npu for chip in host.chips}):
         running = [(chip, p) for chip in host.chips_of(npu) for p in host.processes if p.device == chip.device]
         for chip, process in running:
-            place = f"{npu:<8}{chip.index}"
+            place = f"{npu:<8}{chip.number}"
             yield _row(columns, place, str(process.pid), process.name, str(process.mebibytes))
         if not running:
             yield _row((sum(widths) + 2,), f"No running processes found in NPU {npu}")
@@ -198,7 +198,7 @@ def _mapping(host: Host) -> str:
     rows: list[tuple[object, ...]] = [heads]
     for npu in sorted({chip.npu for chip in host.chips}):
         chips = host.chips_of(npu)
-        rows += [(npu, chip.index, *[chip.device] * (len(heads) - 3), name) for chip in chips]
+        rows += [(npu, chip.number, *[chip.device] * (len(heads) - 3), name) for chip in chips]
         rows.append((npu, len(chips), *["-"] * (len(heads) - 3), "Mcu"))
     return "\n".join("\t" + "".join(f"{cell!s:<31}" for cell in row).rstrip() for row in rows)
 
@@ -214,7 +214,7 @@ def _chip_names(host: Host) -> dict[str, object]:
 
 def _board(host: Host, npu: int, chip: Optional[Chip]) -> str:
     if chip is not None:
-        return _fields({"NPU ID": npu, "Chip ID": chip.index, **_chip_names(host), "Chip Version": "V1"})
+        return _fields({"NPU ID": npu, "Chip ID": chip.number, **_chip_names(host), "Chip Version": "V1"})
     names = _chip_names(host) if host.soc.product == "950" else {}
     fields: dict[str, object] = {"NPU ID": npu, "Product Name": "NA", **names, "Serial Number": "NA"}
     fields |= {"Software Version": __version__, "Firmware Version": "NA", "Board ID": "NA", "PCB ID": "NA"}
@@ -300,7 +300,7 @@ def _answer(arguments: list[str]) -> str:
         return _topology(host)
     if options.type not in _TYPES:
         raise ValueError(f"the emulated one has no type {options.type}; it has {', '.join(_TYPES)} and topo")
-    chips = [c for c in host.chips if c.npu == options.npu and options.chip in (None, c.index)]
+    chips = [c for c in host.chips if c.npu == options.npu and options.chip in (None, c.number)]
     if not chips:
         known = ", ".join(map(str, sorted({chip.npu for chip in host.chips}))) or "none"
         raise ValueError(f"no NPU {options.npu} with chip {options.chip or 0}; NPUs are {known}")
