@@ -67,9 +67,16 @@ def add_commands(subparsers: Any) -> None:
         nargs="?",
         const=",".join(validation.KINDS),
         metavar="LIST",
-        help="report accesses that no order protects (sync) and reads of memory that was never written (memory), and exit "
-        "with status 1 if there are any (default: memory,sync)",
+        help="report accesses that no order protects (sync), and wrong use of memory and handles (memory); exit with status "
+        "1 if there is any (default: memory,sync)",
     )
+    command.add_argument(
+        "--validate-suppress",
+        type=Path,
+        metavar="FILE",
+        help="findings that do not count, a line each: an identifier and a part of the text, with * and ?",
+    )
+    command.add_argument("--validate-json", type=Path, metavar="FILE", help="gets the findings as JSON")
     command.add_argument(
         "--alignment",
         choices=("allow", "warn", "refuse"),
@@ -218,7 +225,8 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError(f"emulator run: {program[0]} was not found, or may not be run")
     sys.stdout.flush()
     if options.validate is not None:
-        return validation.run(executable, program, variables, options.validate)
+        report = validation.Report(options.validate, options.validate_suppress, options.validate_json)
+        return validation.run(executable, program, variables, report)
     return os.execve(executable, program, variables)  # which never returns
 
 

@@ -61,6 +61,10 @@ class Ring(IntEnum):
     HEADER = 16  # of a record: its length in words, and a Record
 
 
+# In the answer of a launch, where a tensor's number and rank would be: bytes that it has left unwritten follow, offset and count.
+TOLD_UNWRITTEN = -1
+
+
 class Communication(IntEnum):
     """What can be done to a communicator."""
 
@@ -145,5 +149,6 @@ def c_header() -> str:
     lines += ["#ifndef EMU_PROTOCOL_H", "#define EMU_PROTOCOL_H", ""]
     for prefix, members in _NUMBERS:
         lines += [f"#define {prefix}_{m.name} {m.value}" for m in members]
+    lines.append(f"#define TOLD_UNWRITTEN ({TOLD_UNWRITTEN})")
     lines += [f"#define LETTER_{kind.name} '{text}'" for kind, text in LETTERS.items()]
     return "\n".join([*lines, "", "#endif", ""])

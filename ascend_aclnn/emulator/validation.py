@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import FrameType
+from typing import Any, NamedTuple, Optional, Union
 
 KINDS = ("memory", "sync")
 VARIABLE, REPORT = "ASCEND_EMULATOR_VALIDATE", "ASCEND_EMULATOR_VALIDATE_REPORT"
+SUPPRESS = "ASCEND_EMULATOR_VALIDATE_SUPPRESS"
 
 FOUND = 1  # the exit status when there is a finding
 
@@ -33,16 +37,46 @@ def parse(text: str) -> str:
     return ",".join(word for word in KINDS if word in words)
 
 
-def run(executable: str, program: Sequence[str], variables: Mapping[str, str], kinds: str) -> int:
+class Report(NamedTuple):
+    """Where the findings of a program go, and which of them do not count."""
+
+    kinds: str  # as ``parse`` gives them
+    suppressions: Optional[Path] = None
+    json: Optional[Path] = None
+
+
+def read(path: Union[str, Path]) -> list[dict[str, Any]]:
+    """The findings in a file that the libraries have written: how often each was seen is its ``times``."""
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines():
+        record = json.loads(line)
+        key = record["process"], record["finding"]
+        if "times" in record:
+            found[key]["times"] = record["times"]
+        else:
+            found[key] = {**record, "times": 1}
+    return list(found.values())
+
+
+def variables(report: Report, path: str) -> dict[str, str]:
+    """The environment in which the libraries write findings to a file."""
+    suppress = {} if report.suppressions is None else {SUPPRESS: str(report.suppressions.resolve(strict=True))}
+    return {VARIABLE: report.kinds, REPORT: path, **suppress}
+
+
+def run(executable: str, program: Sequence[str], environment: Mapping[str, str], report: Report) -> int:
     """Runs a program and waits for it; 1 if it or a process that it started made a finding, else the program's own status.
 
-    The findings are printed by the libraries as they are made. Signals are passed on to the program, and a
-    signal that ends it ends this process too.
+    The findings are printed by the libraries as they are made; warnings do not count. Signals are passed on to the program, and
+    a signal that ends it ends this process too. OSError where the file of suppressions cannot be read.
     """
-    with tempfile.NamedTemporaryFile(prefix="ascend-validate-") as report:
-        status = _run(executable, program, {**variables, VARIABLE: kinds, REPORT: report.name})
-        has_findings = os.path.getsize(report.name) > 0
-    if has_findings:
+    with tempfile.NamedTemporaryFile(prefix="ascend-validate-") as file:
+        status = _run(executable, program, {**environment, **variables(report, file.name)})
+        findings = read(file.name)
+    if report.json is not None:
+        text = json.dumps({"version": 1, "program": list(program), "status": status, "findings": findings}, indent=1)
+        report.json.write_text(text + "\n", encoding="utf-8")
+    if any(finding["severity"] == "error" for finding in findings):
         return FOUND
     if status < 0:
         with contextlib.suppress(OSError):  # SIGKILL has no handler

@@ -10,6 +10,7 @@ fixtures), ``aclnn_device`` (a Device), ``aclnn_stream`` (a new Stream, entered)
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
 import fnmatch
@@ -17,6 +18,7 @@ import gc
 import inspect
 import os
 import re
+import tempfile
 import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -26,7 +28,9 @@ import pytest
 
 import ascend_aclnn as aclnn
 from ascend_aclnn.backends.interface import Backend
+from ascend_aclnn.core import files
 from ascend_aclnn.core.socs import known_soc
+from ascend_aclnn.emulator import validation
 from ascend_aclnn.testing import failures
 from ascend_aclnn.testing.devices import one_device
 
@@ -44,6 +48,8 @@ _KINDS = (
 )
 _FIXTURES = ("aclnn_backend", "aclnn_device", "aclnn_stream")
 _PASSED = pytest.StashKey[bool]()
+_FINDINGS = pytest.StashKey[Path]()
+_READ = pytest.StashKey[tuple[int, int]]()  # bytes and findings
 
 
 class LeakWarning(pytest.PytestWarning):
@@ -80,8 +86,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "(default: aclnn-failures in pytest's cache)",
     )
 
+    group.addoption(
+        "--aclnn-validate",
+        default=None,
+        metavar="LIST",
+        help="fail tests in which the emulated device finds accesses without an order (sync) or wrong use of memory and "
+        "handles (memory): memory, sync or memory,sync",
+    )
+    group.addoption(
+        "--aclnn-validate-suppress", default=None, metavar="FILE", help="findings that do not count, as in emulator run"
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
+    kinds = config.getoption("--aclnn-validate")
+    if kinds is not None:
+        _validate(config, kinds)
     config.addinivalue_line(
         "markers",
         "npu(soc=None, min_cann=None): needs an Ascend device (or the emulated one), whose SoC matches a pattern and "
@@ -111,6 +131,39 @@ def _failures_directory(config: pytest.Config) -> str:
     if chosen is not None:
         return chosen if chosen == "off" else str(config.invocation_params.dir / chosen)
     return "off" if cache is None else str(cache.mkdir("aclnn-failures"))
+
+
+def _validate(config: pytest.Config, kinds: str) -> None:
+    """The emulated device, which is loaded later, writes its findings to a file."""
+    try:
+        kinds = validation.parse(kinds)
+    except argparse.ArgumentTypeError as error:
+        raise pytest.UsageError(f"--aclnn-validate: {error}") from None
+    number, path = tempfile.mkstemp(prefix="ascend-validate-")
+    os.close(number)
+    config.stash[_FINDINGS], config.stash[_READ] = Path(path), (0, 0)
+    config.add_cleanup(lambda: files.discard(Path(path)))
+    suppress = config.getoption("--aclnn-validate-suppress")
+    report = validation.Report(kinds, None if suppress is None else Path(suppress))
+    try:
+        os.environ.update(validation.variables(report, path))
+    except OSError as error:
+        raise pytest.UsageError(f"--aclnn-validate-suppress: {error}") from None
+
+
+def _new_findings(config: pytest.Config) -> list[str]:
+    """What was found since the last time, warnings left out."""
+    path = config.stash.get(_FINDINGS, None)
+    if path is None or path.stat().st_size == config.stash[_READ][0]:
+        return []
+    size, findings = path.stat().st_size, validation.read(path)
+    found = [f"{f['identifier']}: {f['text']}" for f in findings[config.stash[_READ][1] :] if f["severity"] == "error"]
+    config.stash[_READ] = size, len(findings)
+    with contextlib.suppress(
+        OSError, AttributeError
+    ):  # a process without the emulated device: another one has found it
+        ctypes.CDLL(None).aclemuForgetFindings()
+    return found
 
 
 def _backends(config: pytest.Config) -> list[str]:
@@ -159,6 +212,12 @@ def _allow_fixtures(item: pytest.Function, function: Any) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
     report: pytest.TestReport = (yield).get_result()
+    findings = _new_findings(item.config)
+    if findings and report.passed:
+        report.outcome = "failed"
+        report.longrepr = "found by --aclnn-validate:\n" + "\n".join(findings)
+    elif findings:
+        report.sections.append(("--aclnn-validate", "\n".join(findings)))
     if report.when == "call":
         item.stash[_PASSED] = report.passed
     if report.failed and call.excinfo is not None and isinstance(call.excinfo.value, failures.AccuracyError):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Optional
 
 import numpy as np
 import pytest
@@ -21,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "emulator" / "validate.md"
 HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
-_ACCESS = r"(\S+) (\S+) \((\w+) (\d+) of (.+)\)"
+_ACCESS = r"(\S+) (\S+) \((\w+) (\d+) of (the host|stream \d+), [^()]+\)"
 MISSED = re.compile(rf"EMULATOR_VALIDATE: (\S+): {_ACCESS} is not ordered after {_ACCESS}: (\d+) bytes")
 
 
@@ -72,71 +75,28 @@ def test_all_three_kinds_name_both_launches(emulator_home: Path) -> None:
     streams = sorted({int(n) for line in found for n in re.findall(r"of stream (\d+)", line)})
     first, second = streams
     pairs = [match.groups() for match in map(MISSED.match, found) if match]
-    launch = ("aclnnMul", "out", "launch")
-    assert pairs == [
-        (
-            "sync/read-after-write",
-            "aclnnMul",
-            "self",
-            "launch",
-            "1",
-            f"stream {second}",
-            *launch,
-            "1",
-            f"stream {first}",
-            "128",
-        ),
-        (
-            "sync/read-after-write",
-            "aclnnMul",
-            "other",
-            "launch",
-            "1",
-            f"stream {second}",
-            *launch,
-            "1",
-            f"stream {first}",
-            "128",
-        ),
+    of_first, of_second = f"stream {first}", f"stream {second}"
+    written, again = ("aclnnMul", "out", "launch", "1", of_first), ("aclnnMul", "out", "launch", "1", of_second)
+    expected = [
+        ("sync/read-after-write", "aclnnMul", "self", "launch", "1", of_second, *written, "128"),
+        ("sync/read-after-write", "aclnnMul", "other", "launch", "1", of_second, *written, "128"),
         (
             "sync/write-after-read",
             "aclnnMul",
             "out",
             "launch",
             "2",
-            f"stream {second}",
+            of_second,
             "aclnnMul",
             "other",
-            "launch",
-            "1",
-            f"stream {first}",
+            *written[2:],
             "128",
         ),
-        (
-            "sync/write-after-write",
-            "aclnnMul",
-            "out",
-            "launch",
-            "3",
-            f"stream {second}",
-            *launch,
-            "1",
-            f"stream {first}",
-            "128",
-        ),
-        (
-            "sync/write-after-write",
-            "aclrtMemsetAsync",
-            "devPtr",
-            "fill",
-            "2",
-            f"stream {first}",
-            *launch,
-            "1",
-            f"stream {second}",
-            "64",
-        ),
+        ("sync/write-after-write", "aclnnMul", "out", "launch", "3", of_second, *written, "128"),
+        ("sync/write-after-write", "aclrtMemsetAsync", "devPtr", "fill", "2", of_first, *again, "64"),
     ]
+    assert pairs == expected
+    assert found[0].count(f"test_validate.py:{Streams.multiply.__code__.co_firstlineno + 1} in multiply") == 2
     assert found[len(pairs)].endswith(": 5 findings, seen 5 times")
 
 
@@ -242,8 +202,8 @@ def test_reads_of_unwritten_memory(emulator_home: Path) -> None:
     found = [line for line in lines(emulator_home, body_memory) if "/" in line]
     assert len(found) == 1
     assert re.match(
-        r"EMULATOR_VALIDATE: memory/unwritten-read: aclnnMul self \(launch 1 of stream \d+\) reads device memory that was never "
-        r"written: 64 bytes",
+        r"EMULATOR_VALIDATE: memory/unwritten-read: aclnnMul self \(launch 1 of stream \d+, .* in multiply\) reads device "
+        r"memory that was never written: 64 bytes",
         found[0],
     )
 
@@ -260,45 +220,224 @@ def run(*program: str, options: tuple[str, ...] = ("--validate",)) -> subprocess
 
 
 def test_the_page_has_every_finding() -> None:
-    source = (ROOT / "ascend_aclnn/emulator/csrc/ascendcl/validate/validate.c").read_text(encoding="utf-8")
-    assert set(re.findall(r'"((?:sync|memory)/[\w-]+)"', source)) == set(examples())
+    folder = ROOT / "ascend_aclnn/emulator/csrc"
+    sources = [*(folder / "ascendcl/validate").glob("*.c"), folder / "nnopbase/executor.c"]
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    assert set(re.findall(r'"((?:sync|memory|handle)/[\w-]+)"', text)) == set(examples())
 
 
-@pytest.mark.parametrize(
-    "finding", ["sync/read-after-write", "sync/write-after-read", "sync/write-after-write", "memory/unwritten-read"]
-)
-def test_examples_of_the_page(emulator_home: Path, finding: str) -> None:
-    done = run(sys.executable, "-c", examples()[finding])
-    assert done.returncode == 1, done.stderr
-    rules = {
-        line.split(": ")[1] for line in done.stderr.splitlines() if line.startswith("EMULATOR_VALIDATE") and "/" in line
-    }
-    assert rules == {finding}
+RUN_EXAMPLES = """
+import re, sys
+for name, text in re.findall(r"^### (\\S+)$.*?```python\\n(.*?)```", open(sys.argv[1], encoding="utf-8").read(), re.M | re.S):
+    print("===", name, file=sys.stderr, flush=True)
+    exec(compile(text, name, "exec"), {"__name__": name})
+"""
 
 
-def test_examples_are_right_with_an_order(emulator_home: Path) -> None:
-    """The remedy that the page names."""
-    fixed = [
-        text.replace("with second:", "second.wait_event(first.record_event())\nwith second:").replace(
-            "empty(", "zeros("
-        )
-        for text in examples().values()
+@pytest.mark.parametrize("release", [None, pytest.param("9.0.0", marks=pytest.mark.long)])
+def test_examples_of_the_page(emulator_home: Path, tmp_path: Path, release: Optional[str]) -> None:
+    """All in one process; each causes its own finding and no other."""
+    file = tmp_path / "findings.json"
+    options = ("--validate", f"--validate-json={file}", *([] if release is None else [f"--cann={release}"]))
+    done = run(sys.executable, "-c", RUN_EXAMPLES, str(PAGE), options=options)
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    found: dict[str, set[str]] = {}
+    for line in done.stderr.splitlines():
+        if line.startswith("==="):
+            found[line[4:]] = set()
+        match = re.match(r"EMULATOR_VALIDATE: (?:warning: )?(\w+/[\w-]+): ", line)
+        if match and match[1] != "memory/leak":
+            list(found.values())[-1].add(match[1])
+    assert found == {name: set() if name == "memory/leak" else {name} for name in examples()}
+    assert "64 bytes of aclrtMalloc (leak:5 in <module>" in done.stderr
+    assert "aclrtMemset (use-after-free:7 in <module>" in done.stderr
+    assert "it was freed by aclrtFree (use-after-free:6 in <module>" in done.stderr
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert {finding["identifier"] for finding in report["findings"]} == set(examples())
+    first = report["findings"][0]
+    assert first["severity"] == "error" and first["times"] == 1 and first["identifier"] == "sync/read-after-write"
+    sides = first["later"], first["earlier"]
+    assert [(side["operator"], side["argument"], side["kind"], side["number"]) for side in sides] == [
+        ("aclnnAdd", "self", "launch", 1),
+        ("aclnnMul", "out", "launch", 1),
     ]
-    done = run(sys.executable, "-c", "\n".join(fixed))
+    assert [["sync/read-after-write", line, "<module>"] in side["frames"] for side, line in zip(sides, (10, 8))] == [
+        True
+    ] * 2
+
+
+SUPPRESSED = """
+# comment
+sync/*  aclnnAdd self*is not ordered
+memory/leak
+"""
+
+
+def test_suppressed_findings_do_not_count(emulator_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "suppressions").write_text(SUPPRESSED, encoding="utf-8")
+    options = ("--validate", f"--validate-suppress={tmp_path}/suppressions")
+    example = examples()["sync/read-after-write"]
+    done = run(sys.executable, "-c", example.replace("ops.add(y, y, 1)", "ops.add(y, x, 1)"), options=options)
+    assert done.returncode == 0 and ": 0 findings, seen 0 times, 1 suppressed" in done.stderr, done.stderr
+    done = run(sys.executable, "-c", example, options=options)  # aclnnAdd other is not suppressed
+    assert done.returncode == 1 and done.stderr.count("sync/") == 1, done.stderr
+
+
+def body_orders(cann: Cann) -> None:
+    """Each kind of order with a race and without one; a line on standard error stands before each."""
+
+    def begin(name: str) -> Streams:
+        cann.aclrtSynchronizeDevice()
+        print("===", name, file=sys.stderr, flush=True)
+        return s
+
+    s = Streams(cann)
+    notify = cann.create("aclrtCreateNotify", 0)
+    flag = cann.tensor(np.zeros(1, np.int64))
+    for ordered in (True, False):
+        begin(f"notify {ordered}").multiply(s.x, s.y, s.first)
+        cann.aclrtRecordNotify(notify, s.first)
+        if not ordered:
+            s.multiply(s.x, s.y, s.first)
+        cann.aclrtWaitAndResetNotify(notify, s.second, 0)
+        s.multiply(s.y, s.z, s.second)
+    for ordered in (True, False):
+        begin(f"value {ordered}")
+        cann.aclrtValueWrite(flag.address, 0, 0, s.first)
+        s.multiply(s.x, s.y, s.first)
+        cann.aclrtValueWrite(flag.address, 7, 0, s.first)
+        if not ordered:
+            s.multiply(s.x, s.y, s.first)
+        cann.aclrtValueWait(flag.address, 7, 1, s.second)
+        s.multiply(s.y, s.z, s.second)
+    entered = threading.Event()
+    function = HOST_FUNCTION(lambda _: entered.set())
+    for ordered in (True, False):
+        begin(f"function {ordered}")
+        entered.clear()
+        s.multiply(s.x, s.y, s.first)
+        cann.aclrtLaunchHostFunc(s.first, function, None)
+        assert entered.wait(60)
+        if not ordered:
+            s.multiply(s.x, s.y, s.first)
+        cann.read(s.y)
+    fork, joined = (cann.create("aclrtCreateEventExWithFlag", 1) for _ in range(2))
+    for outside, inside in ((True, True), (False, True), (True, False)):
+        begin(f"graph {outside} {inside}")
+        cann.aclmdlRICaptureBegin(s.first, 0)
+        s.multiply(s.x, s.y, s.first)
+        cann.aclrtRecordEvent(fork, s.first)
+        cann.aclrtStreamWaitEvent(s.second, fork)
+        s.multiply(s.y, s.z, s.second)
+        if inside:
+            cann.aclrtRecordEvent(joined, s.second)
+            cann.aclrtStreamWaitEvent(s.first, joined)
+        s.multiply(s.x, s.y, s.first)
+        if not inside:
+            cann.aclrtRecordEvent(joined, s.second)
+            cann.aclrtStreamWaitEvent(s.first, joined)
+        model = ctypes.c_void_p()
+        cann.aclmdlRICaptureEnd(s.first, ctypes.byref(model))
+        s.multiply(s.z, s.x, s.second)
+        if outside:
+            cann.aclrtRecordEvent(s.event, s.second)
+            cann.aclrtStreamWaitEvent(s.first, s.event)
+        cann.aclmdlRIExecuteAsync(model, s.first)
+        s.multiply(s.x, s.x, s.first)  # behind the graph
+        cann.aclrtSynchronizeDevice()
+        cann.aclmdlRIDestroy(model)
+    for event in (fork, joined):
+        cann.aclrtDestroyEvent(event)
+    cann.aclrtDestroyNotify(notify)
+    s.close()
+
+
+def test_each_kind_of_order_with_and_without_a_race(emulator_home: Path) -> None:
+    done = run_body(body_orders, emulator_home, ASCEND_EMULATOR_VALIDATE="sync,memory", ASCEND_EMULATOR_CANN=NEWEST)
     assert done.returncode == 0, done.stderr
-    assert ": 0 findings" in done.stderr
+    found: dict[str, set[str]] = {}
+    for line in done.stderr.splitlines():
+        if line.startswith("==="):
+            found[line[4:]] = set()
+        elif "sync/" in line and " times: " not in line:
+            list(found.values())[-1].add(line.split(": ")[1])
+    raw, war, waw = "sync/read-after-write", "sync/write-after-read", "sync/write-after-write"
+    assert found == {
+        "notify True": set(),
+        "notify False": {raw},
+        "value True": set(),
+        "value False": {raw},
+        "function True": set(),
+        "function False": {raw},
+        "graph True True": set(),
+        "graph False True": {raw, war, waw},
+        "graph True False": {war},
+    }
 
 
-@pytest.mark.parametrize("sample", ["moe_layer", "rms_norm_grad"])
+PLUGIN_TEST = """
+import numpy as np
+import pytest
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+
+@pytest.mark.parametrize("ordered", [True, False, False])
+def test_streams(aclnn_backend, ordered):
+    first, second = aclnn.Stream(), aclnn.Stream()
+    x = aclnn.asarray(np.ones(8, np.float32))
+    with first:
+        y = ops.mul(x, x)
+    if ordered:
+        second.wait_stream(first)
+    with second:
+        z = ops.add(y, x, 1)
+    aclnn.synchronize()
+    for stream in (first, second):
+        stream.close()
+"""
+
+
+def test_the_plugin_fails_tests_with_findings(emulator_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(PLUGIN_TEST, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--aclnn-backend=emulator"]
+    done = subprocess.run(
+        [*command, "--aclnn-validate=memory,sync", "test_it.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    named = re.findall(r"^sync/read-after-write: (\S+ \S+) \(.* is not ordered after (\S+ \S+) \(", done.stdout, re.M)
+    assert named == [("aclnnAdd self", "aclnnMul out")] * 2
+
+
+@pytest.mark.parametrize("sample", ["moe_layer", pytest.param("rms_norm_grad", marks=pytest.mark.long)])
 def test_samples_have_no_finding(emulator_home: Path, sample: str) -> None:
     done = run(sys.executable, f"samples/{sample}.py")
     assert done.returncode == 0, done.stderr
     assert ": 0 findings" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "programs",
+    [("streams",), pytest.param(("pinned", "graphs"), marks=pytest.mark.long)],
+)
+def test_deleted_waits_are_found(emulator_home: Path, programs: tuple[str, ...]) -> None:
+    """A short version of scripts/race_table.py."""
+    command = [sys.executable, "scripts/race_table.py", *(f"--program={name}" for name in programs)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in programs:
+        row = re.search(rf"^\| {name} \| (\d+) \| \d+ \| (\d+) \| 0 \| 0 \|$", done.stdout, re.M)
+        assert row and int(row[1]) > int(row[2]) > 0, done.stdout
+
+
 def test_one_kind_alone(emulator_home: Path) -> None:
-    done = run(sys.executable, "-c", examples()["memory/unwritten-read"], options=("--validate=sync",))
-    assert done.returncode == 0, done.stderr
+    text = "\n".join(examples()[name] for name in ("memory/unwritten-read", "memory/overlap", "handle/double-destroy"))
+    done = run(sys.executable, "-c", text, options=("--validate=sync",))
+    assert done.returncode == 0 and ": 0 findings" in done.stderr, done.stderr
 
 
 def test_the_status_of_the_program_is_passed_on(emulator_home: Path) -> None:

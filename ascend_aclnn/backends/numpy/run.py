@@ -75,6 +75,10 @@ def missing_group(operator: Operator, values: Sequence[Any]) -> Optional[RuleVio
     return None
 
 
+# Called with what a reference leaves unwritten, as CANN does.
+when_unwritten: Optional[Callable[[Sequence[Any]], None]] = None
+
+
 class Runner:
     """An operator's reference, and the rule that has passed its arguments: runs on one host value per C parameter."""
 
@@ -304,6 +308,8 @@ class Runner:
         if unwritten is not None:
             for array in _all_arrays(unwritten):
                 array[...] = 0
+            if when_unwritten is not None:
+                when_unwritten(list(_all_arrays(unwritten)))
 
     def _fail(self, error: Exception, arguments: Sequence[Any]) -> NoReturn:
         """Raises a reference's exception as the caller is to see it; called within its handler."""

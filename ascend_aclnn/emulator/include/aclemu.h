@@ -74,6 +74,9 @@ const char *aclemuFailedCall(void);
 /* Disarms fault injection and sets the counters to 0. */
 void aclemuReset(void);
 
+/* --validate: a finding that was printed before is printed again. */
+void aclemuForgetFindings(void);
+
 /* Process id of a device's process, 0 when it does not run. */
 int32_t aclemuDevicePid(int32_t device);
 

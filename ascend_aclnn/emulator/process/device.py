@@ -42,7 +42,7 @@ from ascend_aclnn.core.errors import (
 from ascend_aclnn.core.socs import DEFAULT_SOC
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
-from ascend_aclnn.emulator.process import refusals
+from ascend_aclnn.emulator.process import refusals, unwritten
 from ascend_aclnn.emulator.process.mappings import Mappings
 from ascend_aclnn.emulator.process.plans import (
     KNOWN,
@@ -115,6 +115,9 @@ class Device:
         self._communicators_lock = threading.Lock()
         self.accepted: dict[bytes, Plan] = {}  # by what phase one gets: what it has accepted once, it accepts again
         self.faults: Optional[Faults] = None  # that it makes on purpose
+        self.tells_unwritten = unwritten.wanted()
+        if self.tells_unwritten:
+            unwritten.begin()
 
     def serve(self, connection: socket.socket, memory: mmap.mmap, ring: RingFunctions) -> None:
         """Answers the requests of one connection until it ends: the launches in its ring, in order, and calls."""
@@ -292,6 +295,8 @@ class Device:
 
     def _bind(self, plan: Plan, addresses: bytes) -> Bound:
         bound = self._bind_once(plan, addresses)
+        if self.tells_unwritten:
+            bound = unwritten.around(self.memory, bound)
         if plan.once or plan.operator.data_dependent:  # its tensors change their shapes
             return bound
         if self._bound >= BOUND:

@@ -495,17 +495,26 @@ static int type_of(HcclDataType type, int reduction) {
     return -1;
 }
 
-static const emu_operator collective = {
-    .name = "aclnnHcclCollective",
-    .phase_one = "aclnnHcclCollectiveGetWorkspaceSize",
-    .kinds = "siiiITT",
-    .directions = "iiiiiix",
-    .parameters = "comm operation reduction root counts send receive",
-    .any_alignment = true, .no_workspace = true, .communicates = true,
+#define COLLECTIVE(routine)                                          \
+    {                                                                \
+        .name = "aclnnHcclCollective",                               \
+        .phase_one = "aclnnHcclCollectiveGetWorkspaceSize",          \
+        .shown = routine,                                            \
+        .kinds = "siiiITT",                                          \
+        .directions = "iiiiiix",                                     \
+        .parameters = "comm operation reduction root counts sendBuf recvBuf", \
+        .any_alignment = true, .no_workspace = true, .communicates = true, \
+    }
+static const emu_operator collectives[COLLECTIVES] = {
+    [COLLECTIVE_BARRIER] = COLLECTIVE("HcclBarrier"), [COLLECTIVE_ALL_REDUCE] = COLLECTIVE("HcclAllReduce"),
+    [COLLECTIVE_REDUCE] = COLLECTIVE("HcclReduce"), [COLLECTIVE_BROADCAST] = COLLECTIVE("HcclBroadcast"),
+    [COLLECTIVE_SCATTER] = COLLECTIVE("HcclScatter"), [COLLECTIVE_REDUCE_SCATTER] = COLLECTIVE("HcclReduceScatter"),
+    [COLLECTIVE_ALL_GATHER] = COLLECTIVE("HcclAllGather"), [COLLECTIVE_ALL_TO_ALL] = COLLECTIVE("HcclAlltoAll"),
 };
 static const emu_operator point_to_point = {
     .name = "aclnnHcclPointToPoint",
     .phase_one = "aclnnHcclPointToPointGetWorkspaceSize",
+    .shown = "HcclBatchSendRecv",
     .kinds = "sILIL",
     .directions = "iiiix",
     .parameters = "comm destinations sends sources receives",
@@ -588,7 +597,7 @@ static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
         emu_value values_[] = {{.pointer = c->name}, {.integer = r->operation}, {.integer = (int64_t)r->reduction},
                                {.integer = (int32_t)r->root}, {.pointer = counts}, {.pointer = send}, {.pointer = receive}};
         status = (HcclResult)link_all(c, r->operation);
-        if (status == HCCL_SUCCESS) status = queue(&collective, values_, stream);
+        if (status == HCCL_SUCCESS) status = queue(&collectives[r->operation], values_, stream);
     }
     if (counts != NULL) aclDestroyIntArray(counts);
     if (send != NULL) aclDestroyTensor(send);

@@ -14,6 +14,8 @@
 #include "ascendcl/memory/peers.h"
 #include "ascendcl/runtime/profiling.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/call_site.h"
+#include "ascendcl/validate/findings.h"
 #include "nnopbase/executor_cache.h"
 #include "nnopbase/objects.h"
 #include "nnopbase/rewriting.h"
@@ -243,6 +245,7 @@ typedef struct {
     bool wrapped;
     bool keyed;      /* phase one had a key: CANN records the launches of the first run, and later runs only replay them */
     _Atomic bool recorded;
+    uint32_t site;   /* of --validate: of phase one */
     uint32_t tensor_count, object_count;
     tensor_use *tensors;
     object_use *objects;
@@ -535,7 +538,7 @@ int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_
     uint64_t needed = set ? (uint64_t)settings->workspace : p != NULL ? p->workspace : 0;
     *e = (executor){
         .operator = operator, .plan = p, .device = device, .thread = emu_thread_hold(), .workspace = needed,
-        .wrapped = p != NULL && emu_cache_answers(p->id), .keyed = emu_cache_has_key(), .tensor_count = g->tensor_count,
+        .wrapped = p != NULL && emu_cache_answers(p->id), .keyed = emu_cache_has_key(), .site = emu_validates() ? emu_call_site() : 0, .tensor_count = g->tensor_count,
         .object_count = g->object_count, .tensors = tensors, .objects = objects,
     };
     if (emu_rewrites(operator->name)) rewrite_arguments(e);
@@ -564,6 +567,10 @@ typedef struct {
     plan *plan;
     void *workspace; /* pinned, or NULL */
     uint32_t count;
+    /* of --validate */
+    uint32_t timeline, site;
+    uint64_t number;
+    emu_accesses accesses; /* of a captured launch */
     launch_tensor tensors[];
 } launch;
 
@@ -581,10 +588,11 @@ static void finish_launch(emu_task *task) {
     unpin_launch(l);
     release_plan(l->plan);
     emu_buffer_free(&l->task.request);
+    free(l->accesses.items);
     free(l);
 }
 
-/* New shapes of outputs: number of the tensor, rank, dims, and so on. */
+/* New shapes of outputs: number of the tensor, rank, dims, and so on; TOLD_UNWRITTEN, 2, offset and bytes of what was left unwritten. */
 static void reshape_outputs(const launch *l, const emu_buffer *answer) {
     const int64_t *words = (const int64_t *)answer->data;
     size_t count = answer->size / sizeof *words;
@@ -592,6 +600,10 @@ static void reshape_outputs(const launch *l, const emu_buffer *answer) {
     for (size_t at = 0; at + 2 <= count; at += 2 + (size_t)words[at + 1]) {
         uint64_t which = (uint64_t)words[at], rank = (uint64_t)words[at + 1];
         int status;
+        if (words[at] == TOLD_UNWRITTEN && rank == 2 && at + 4 <= count) {
+            if (l->number > 0) emu_validate_unwritten(l->timeline, l->number, l->device->base + words[at + 2], (uint64_t)words[at + 3]);
+            continue;
+        }
         if (which >= l->count || at + 2 + rank > count) break;
         const launch_tensor *use = &l->tensors[which];
         bool alive = use->serial != 0 && emu_handle_serial(use->handle) == use->serial;
@@ -625,6 +637,10 @@ static void describe_launch(emu_task *task, emu_captured *captured) {
         emu_captured_use(captured, tensor->home, tensor->address, tensor->extent, name);
     }
     if (l->workspace != NULL) emu_captured_use(captured, l->device, l->workspace, l->plan->workspace, "workspace");
+    captured->accesses = l->accesses.items;
+    captured->access_count = l->accesses.count;
+    captured->site = l->site;
+    l->accesses = (emu_accesses){0};
     captured->waits = l->plan->operator->communicates;
     unpin_launch(l);
 }
@@ -703,28 +719,87 @@ static int check_objects(const executor *e) {
     return status != 0 ? invalid_argument(e->operator, e->objects[i].parameter, status) : 0;
 }
 
-/* What --validate compares. */
-static void validate_launch(const executor *e, const launch *l, emu_stream *stream) {
+/* ------------------------------------------------------------------------------------------------------------ --validate */
+
+static const char *shown_name(const emu_operator *operator) { return operator->shown != NULL ? operator->shown : operator->name; }
+
+static uint64_t row_start(const emu_access *a, uint64_t row) { return (uint64_t)(uintptr_t)a->address + row * a->pitch; }
+
+static uint64_t access_end(const emu_access *a) { return row_start(a, a->rows - 1) + a->size; }
+
+/* Whether two accesses have bytes in common. */
+static bool share(const emu_access *a, const emu_access *b) {
+    if (a->size == 0 || b->size == 0 || row_start(a, 0) >= access_end(b) || row_start(b, 0) >= access_end(a)) return false;
+    for (uint64_t i = 0, j = 0; i < a->rows && j < b->rows;) {
+        uint64_t left = row_start(a, i), right = row_start(b, j);
+        if (left < right + b->size && right < left + a->size) return true;
+        if (left < right) i++;
+        else j++;
+    }
+    return false;
+}
+
+/* Kernels work on parts of their outputs while other parts of inputs are still to be read: outputs may share bytes with inputs only where
+ * both are the same tensor, and never with each other. `tensor` is the number of each access' tensor. */
+static void check_overlap(const executor *e, const emu_accesses *list, const uint32_t *tensor, uint32_t site) {
+    for (size_t i = 0; i < list->count; i++) {
+        const emu_access *out = &list->items[i];
+        if (out->kind == ACCESS_READ || out->vague) continue;
+        for (size_t j = 0; j < list->count; j++) {
+            const emu_access *other = &list->items[j];
+            bool outputs = other->kind != ACCESS_READ;
+            if (tensor[i] == tensor[j] || other->vague || (outputs && j < i) || !share(out, other)) continue;
+            const tensor_use *left = &e->tensors[tensor[i]], *right = &e->tensors[tensor[j]];
+            int status;
+            const emu_tensor *a = emu_object_borrow(left->handle, KIND_TENSOR, &status), *b = emu_object_borrow(right->handle, KIND_TENSOR, &status);
+            bool same = a != NULL && b != NULL && a->data == b->data && a->offset == b->offset && a->rank == b->rank && a->dtype == b->dtype &&
+                        memcmp(a->numbers, b->numbers, 2 * a->rank * sizeof *a->numbers) == 0;
+            if (same && !outputs) continue;
+            emu_record later = {.task = e->operator->name, .argument = out->argument, .site = site, .stream = -1, .member = out->member};
+            emu_record earlier = {.task = e->operator->name, .argument = other->argument, .stream = -1, .member = other->member};
+            emu_find("memory/overlap", &earlier, &later, "{later} shares bytes with {earlier}, and is not the same tensor");
+            return;
+        }
+    }
+}
+
+/* What --validate compares, now or with each replay. */
+static void validate_launch(const executor *e, launch *l, const emu_stream *stream) {
     emu_accesses list = {0};
+    uint32_t *tensor = NULL;
+    size_t numbered = 0;
+    l->site = emu_site_is_python(e->site) && !e->repeatable ? e->site : emu_call_site(); /* a queue of launches may run phase two */
+    bool memory = (emu_config()->validate & VALIDATE_MEMORY) != 0;
     emu_table_lock();
     for (uint32_t i = 0; i < l->count; i++) {
         int status;
         uint32_t parameter = l->tensors[i].parameter;
-        const emu_tensor *tensor = l->tensors[i].address != NULL ? same_object(l->tensors[i].handle, KIND_TENSOR, l->tensors[i].serial, &status) : NULL;
+        const emu_tensor *described_ = l->tensors[i].address != NULL ? same_object(l->tensors[i].handle, KIND_TENSOR, l->tensors[i].serial, &status) : NULL;
         const char *argument = e->operator->parameters;
-        if (tensor == NULL) continue;
+        if (described_ == NULL) continue;
         for (uint32_t p = 0; p < parameter; p++) argument = strchr(argument, ' ') + 1;
         char direction = e->operator->directions[parameter];
         emu_access access = {
             .kind = direction == 'o' ? ACCESS_WRITE : direction == 'x' ? ACCESS_UPDATE : ACCESS_READ, .argument = argument,
             .member = e->operator->kinds[parameter] == LETTER_TENSOR_LIST ? (int)e->tensors[i].member : -1,
         };
-        emu_tensor_access(tensor, l->tensors[i].address, l->tensors[i].extent, access, &list);
+        emu_tensor_access(described_, l->tensors[i].address, l->tensors[i].extent, access, &list);
+        if (!memory) continue;
+        tensor = realloc(tensor, (list.count + 1) * sizeof *tensor);
+        if (tensor == NULL) abort();
+        for (; numbered < list.count; numbered++) tensor[numbered] = i;
     }
+    if (memory && !e->operator->communicates) check_overlap(e, &list, tensor, l->site);
     emu_table_unlock();
+    free(tensor);
     emu_access workspace = {.kind = ACCESS_WRITE, .argument = "workspace", .member = -1};
     if (l->workspace != NULL) emu_access_add(&list, workspace, l->workspace, e->workspace, 1, 0);
-    emu_validate_task(stream->timeline, e->operator->name, list.items, list.count);
+    if (stream->capture != NULL || stream->update != NULL) {
+        l->accesses = list;
+        return;
+    }
+    l->timeline = stream->timeline;
+    l->number = emu_validate_task(stream->timeline, shown_name(e->operator), l->site, list.items, list.count);
     free(list.items);
     if (e->operator->data_dependent) emu_host_waited(stream->timeline); /* CANN's phase two waits for the shapes */
 }
@@ -734,10 +809,10 @@ static int queue_launch(const executor *e, void *workspace, uint64_t size, aclrt
     if (handle == NULL && e->operator->communicates)
         return emu_fail(ACLNN_ERR_INNER, "EI0003", "stream is a null pointer, the default stream; HCCL wants one that was created");
     if (workspace == NULL && (e->workspace > 0 || size > 0))
-        return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "workspace is a null pointer; %llu bytes are needed",
+        return emu_fail(ACLNN_ERR_PARAM_NULLPTR, "EMULATOR_WORKSPACE_TOO_SMALL", "workspace is a null pointer; %llu bytes are needed",
                         (unsigned long long)e->workspace);
     if (size < e->workspace)
-        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "workspaceSize is %llu; %llu bytes are needed", (unsigned long long)size,
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_WORKSPACE_TOO_SMALL", "workspaceSize is %llu; %llu bytes are needed", (unsigned long long)size,
                         (unsigned long long)e->workspace);
     if (emu_stream_acquire(handle, &stream) != 0) return no_device();
     if (e->operator->data_dependent) { /* CANN fails to read the shapes */
@@ -762,7 +837,7 @@ static int queue_launch(const executor *e, void *workspace, uint64_t size, aclrt
     l->plan = e->plan;
     hold_plan(l->plan);
     if (status == 0 && l->plan != NULL) status = address_launch(l);
-    if (status == 0 && l->plan != NULL && emu_validates() && stream->capture == NULL && stream->update == NULL) validate_launch(e, l, stream);
+    if (status == 0 && l->plan != NULL && emu_validates()) validate_launch(e, l, stream);
     if (status == 0 && l->plan != NULL) status = emu_stream_enqueue(stream, &l->task) == 0 ? 0 : ACLNN_ERR_RUNTIME_ERROR;
     else finish_launch(&l->task); /* refused, or ASCEND_EMULATOR_NOOP */
     return status;

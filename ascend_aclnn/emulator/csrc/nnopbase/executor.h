@@ -20,6 +20,7 @@ typedef struct {
     bool no_workspace;       /* ASCEND_EMULATOR_WORKSPACE does not concern it */
     bool communicates;       /* it waits for other ranks; HCCL makes resources for its stream, which a null handle does not name */
     bool data_dependent;     /* shapes of outputs depend on data: CANN's phase two waits for them */
+    const char *shown;       /* the name in findings of --validate; NULL: `name` */
 } emu_operator;
 
 LINK int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **executor);

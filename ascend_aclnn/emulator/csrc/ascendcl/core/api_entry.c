@@ -46,12 +46,15 @@ void emu_set_forked(void) { forked = true; }
 
 static _Atomic uint64_t calls, fast_runs;
 
+void (*emu_when_entered)(const char *routine);
+
 int emu_enter(const char *routine) {
     emu_set_routine(routine);
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
     if (__builtin_expect(forked, 0))
         return emu_fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "EMULATOR_FORKED",
                         "this process was forked after its parent had used a device; start it with spawn instead");
+    if (__builtin_expect(emu_when_entered != NULL, 0)) emu_when_entered(routine);
     return __builtin_expect(emu_faults_armed, 0) ? emu_inject_fault(routine) : 0;
 }
 

@@ -27,6 +27,8 @@ typedef enum {
     FORK_LOG,
     FORK_FAULTS,
     FORK_VALIDATE,
+    FORK_FINDINGS,
+    FORK_CALL_SITES,
     FORK_COUNT
 } emu_fork_order;
 
@@ -37,6 +39,9 @@ void emu_at_fork(emu_fork_order order, pthread_mutex_t *lock, void (*child)(void
 LINK bool emu_is_forked(void);
 /* Marks this process as such a child: handles and memory belong to its parent. */
 void emu_set_forked(void);
+
+/* A hook of --validate: a function of the interface begins. Set at load, or NULL. */
+extern void (*emu_when_entered)(const char *routine);
 
 /* Every API function begins with one of these. They count the call, refuse it in a forked child and inject failures. */
 LINK int emu_enter(const char *routine);

@@ -20,6 +20,8 @@ typedef struct {
     void *object;
     const void *owner;  /* the list that owns it */
     uint64_t serial;
+    const char *routine; /* of --validate: the function that made it, later the one that destroyed it, */
+    uint32_t site;       /* and the call site */
     uint8_t kind;
     bool live, hidden;
 } slot;
@@ -85,6 +87,15 @@ void emu_object_release(void *object) {
     if (base != NULL && atomic_fetch_sub(&base->references, 1) == 1) base->end(object);
 }
 
+uint32_t (*emu_call_site_hook)(void);
+void (*emu_blame_hook)(const char *what, const char *routine, uint32_t site);
+
+static void note_call(slot *entry) {
+    if (emu_call_site_hook == NULL) return;
+    entry->routine = emu_routine();
+    entry->site = emu_call_site_hook();
+}
+
 void *emu_object_new(emu_kind kind, void *object, void (*end)(void *object)) {
     void *handle = NULL;
     if (object == NULL) {
@@ -103,7 +114,8 @@ void *emu_object_new(emu_kind kind, void *object, void (*end)(void *object)) {
         for (uint32_t tried = 0; tried < table_size; tried++) {
             uint32_t at = table_cursor++ % table_size;
             if (slots[at].live) continue;
-            slots[at] = (slot){object, NULL, ++serials, (uint8_t)kind, true, false};
+            slots[at] = (slot){object, NULL, ++serials, NULL, 0, (uint8_t)kind, true, false};
+            note_call(&slots[at]);
             table_live++;
             live_by_kind[kind]++;
             base->handle = handle = (void *)(handle_base + (uintptr_t)at * HANDLE_STEP);
@@ -135,6 +147,7 @@ static int misuse(const void *handle, emu_kind kind, const slot *entry, bool des
         return emu_fail(runtime ? ACL_ERROR_RT_PARAM_INVALID : ACLNN_ERR_PARAM_NULLPTR, "EMULATOR_NULL_HANDLE",
                         "the %s is a null pointer", name);
     int status = runtime ? ACL_ERROR_RT_INVALID_HANDLE : ACLNN_ERR_PARAM_INVALID;
+    if (emu_blame_hook != NULL && entry->routine != NULL) emu_blame_hook(entry->live ? "it was made" : "it was destroyed", entry->routine, entry->site);
     if (entry->kind == KIND_NONE)
         return emu_fail(status, "EMULATOR_NOT_A_HANDLE", "%p was never a %s", handle, name);
     if (entry->kind != kind)
@@ -175,6 +188,7 @@ void *emu_object_borrow(const void *handle, emu_kind kind, int *status) {
 }
 
 static void drop_slot(slot *entry) {
+    note_call(entry);
     entry->live = false;
     entry->object = NULL;
     table_live--;
@@ -243,6 +257,15 @@ uint64_t emu_handles_live(emu_kind kind) {
     uint64_t live = live_by_kind[kind];
     unlock_if(locked);
     return live;
+}
+
+void emu_handles_leaked(void (*found)(const char *kind, const char *routine, uint32_t site)) {
+    bool locked = lock_unless_mine();
+    for (uint32_t i = 0; slots != NULL && i < table_size; i++) {
+        const slot *entry = &slots[i];
+        if (entry->live && !entry->hidden && entry->owner == NULL) found(kind_names[entry->kind], entry->routine, entry->site);
+    }
+    unlock_if(locked);
 }
 
 const char *emu_kind_name(emu_kind kind) { return kind_names[kind]; }

@@ -86,4 +86,10 @@ size_t emu_handles_describe(char *buffer, size_t size);
 /* Leaves a handle out of the leak report (default streams and primary contexts). */
 LINK void emu_handle_hide(const void *handle);
 
+/* Hooks of --validate, set at load or NULL: the call site of this thread's call, and what the next error is about. */
+extern uint32_t (*emu_call_site_hook)(void);
+extern void (*emu_blame_hook)(const char *what, const char *routine, uint32_t site);
+/* Calls a function for each handle that is alive and was to be destroyed, with the call that made it. The table is locked. */
+void emu_handles_leaked(void (*found)(const char *kind, const char *routine, uint32_t site));
+
 #endif

@@ -57,12 +57,15 @@ static int set_message(int status, char *text) {
     return status;
 }
 
+void (*emu_when_failed)(const char *error, const char *text);
+
 int emu_fail(int status, const char *error, const char *format, ...) {
     char text[2048];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    if (error != NULL && emu_when_failed != NULL) emu_when_failed(error, text);
     const char *routine = self()->routine;
     char *message = NULL;
     int length = asprintf(&message, "%s%s%s%s%s", error != NULL ? error : "", error != NULL ? ": " : "",

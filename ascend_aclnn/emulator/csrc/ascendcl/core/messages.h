@@ -6,6 +6,9 @@
 
 #define EMU_CHECK_FORMAT(text, first) __attribute__((format(printf, text, first)))
 
+/* A hook of --validate: an error with a name was made. Set at load, or NULL. */
+extern void (*emu_when_failed)(const char *error, const char *text);
+
 /* Sets this thread's message to "error: routine: text" (error may be NULL) and returns the status. */
 LINK int emu_fail(int status, const char *error, const char *format, ...) EMU_CHECK_FORMAT(3, 4);
 /* 107000: an argument of a runtime function is a null pointer. */

@@ -5,6 +5,7 @@
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/memory/peers.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/call_site.h"
 #include "ascendcl/validate/validate.h"
 #include "protocol.h"
 
@@ -74,6 +75,8 @@ static int run_captured(emu_task *task, emu_stream *stream) {
     return run_copy(task, stream);
 }
 
+static size_t list_accesses(const copy_task *copy, const char *dst, emu_access *accesses);
+
 static void describe_copy(emu_task *task, emu_captured *captured) {
     copy_task *copy = (copy_task *)task;
     uint64_t bytes = 0;
@@ -92,6 +95,12 @@ static void describe_copy(emu_task *task, emu_captured *captured) {
             emu_captured_step(captured, (uint64_t[]){STEP_FILL, offset, copy->width, (uint64_t)(uint8_t)copy->value}, 4);
         else if (copy->src_device == device)
             emu_captured_step(captured, (uint64_t[]){STEP_COPY, offset, copy->width, emu_memory_offset(device, copy->src)}, 4);
+    }
+    if (emu_validates()) {
+        captured->accesses = calloc(2, sizeof *captured->accesses);
+        if (captured->accesses == NULL) abort();
+        captured->access_count = list_accesses(copy, copy->src == NULL ? "devPtr" : "dst", captured->accesses);
+        captured->site = emu_call_site();
     }
     copy->dst_on_host = copy->dst_host_pinned;
     copy->src_on_host = copy->src_host_pinned;
@@ -196,13 +205,19 @@ static copy_task *make_copy(const copy_request *request, size_t staged, int *sta
 }
 
 /* Whose bytes are compared: device memory, and pinned host memory. */
-static void validate_copy(uint32_t timeline, const copy_task *copy, const char *dst) {
-    emu_access accesses[2];
+static size_t list_accesses(const copy_task *copy, const char *dst, emu_access *accesses) {
     size_t count = 0;
     bool dst_known = copy->dst_device != NULL || emu_host_pin(copy->dst, 0), src_known = copy->src_device != NULL || (copy->src != NULL && emu_host_pin(copy->src, 0));
     if (src_known) accesses[count++] = (emu_access){ACCESS_READ, copy->src, copy->width, copy->height, copy->spitch, "src", -1, false};
     if (dst_known) accesses[count++] = (emu_access){ACCESS_WRITE, copy->dst, copy->width, copy->height, copy->dpitch, dst, -1, false};
-    emu_validate_task(timeline, emu_routine(), accesses, count);
+    return count;
+}
+
+static void validate_copy(uint32_t timeline, const copy_task *copy, const char *dst) {
+    emu_access accesses[2];
+    size_t count = list_accesses(copy, dst, accesses);
+    emu_validate_task(timeline, emu_routine(), emu_call_site(), accesses, count);
+    if (copy->src_host_pinned) emu_validate_source(timeline, emu_routine(), emu_call_site(), accesses);
 }
 
 static int enqueue_copy(emu_stream *stream, copy_task *copy, const char *dst) {

@@ -54,6 +54,7 @@ bool emu_host_add(const void *address, uint64_t size, bool registered) {
         host_blocks[at] = (host_block){(uint64_t)(uintptr_t)address, size, 0, registered};
         host_count++;
         if (!registered) host_allocated++;
+        if (!registered && emu_validates()) emu_validate_host_new(address, size);
     }
     pthread_mutex_unlock(&host_lock);
     return good;
@@ -84,13 +85,14 @@ int emu_host_remove(const void *address, bool registered) {
         size_t at = (size_t)(block - host_blocks), removed = block->size;
         memmove(block, block + 1, (host_count - at - 1) * sizeof(host_block));
         host_count--;
-        if (emu_validates()) emu_validate_forget((const void *)address, removed);
+        if (emu_validates()) emu_validate_free(address, removed);
         if (!registered) {
             host_allocated--;
             host_freed[host_freed_at++ % 64] = (uint64_t)(uintptr_t)address;
         }
     }
     pthread_mutex_unlock(&host_lock);
+    if (emu_validates() && (in_use || !good)) emu_validate_blame(address);
     if (in_use)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_FREE_IN_USE", "queued copies still use the host memory %p", address);
     if (holds)

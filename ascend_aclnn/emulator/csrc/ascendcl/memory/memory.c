@@ -139,7 +139,7 @@ static void clean(emu_device *device) {
 
 static void now_free(emu_device *device, emu_range range) {
     device->freed[device->freed_at++ % EMU_FREED] = range;
-    if (emu_validates()) emu_validate_forget(device->base + range.start, range.size);
+    if (emu_validates()) emu_validate_free(device->base + range.start, range.size);
     if (range.size >= PUNCH_AT_ONCE) {
         punch(device, range.start, range.start + range.size);
         return;
@@ -224,6 +224,7 @@ static bool all_granules(const emu_block *block, uint64_t from, uint64_t size, b
 static int bad_range(const emu_device *device, uint64_t offset, uint64_t size, const char *what, const emu_block *block,
                      bool was_freed) {
     const void *address = device->base + offset;
+    if (emu_validates()) emu_validate_blame(address);
     if (block != NULL)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS",
                         "%s needs %llu bytes from %p on, where %llu are left of an allocation of %llu", what,
@@ -341,6 +342,7 @@ int emu_memory_free(emu_device *device, const void *address) {
     pthread_mutex_unlock(&device->lock);
     if (freed > 0 && emu_when_freed != NULL) emu_when_freed(device, address, freed);
     emu_captures_unlock();
+    if (emu_validates() && (in_use || inside || block == NULL)) emu_validate_blame(address);
     if (in_use)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_FREE_IN_USE",
                         "queued work still uses %p; synchronize its stream first", address);

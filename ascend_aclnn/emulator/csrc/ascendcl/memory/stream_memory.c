@@ -93,7 +93,8 @@ static int queue_value(void *address, uint64_t value, uint32_t flag, aclrtStream
     access->flag = flag;
     if (emu_validates() && stream->capture == NULL) {
         emu_validate_written(address, sizeof(uint64_t));
-        if (run == run_wait) emu_timeline_waits(stream->timeline, NULL);
+        if (run == run_wait) emu_value_waited(stream->timeline, address, satisfied, value, flag);
+        else emu_value_written(stream->timeline, address, value);
     }
     return emu_stream_enqueue(stream, &access->task);
 }

@@ -78,6 +78,7 @@ struct emu_model {
     _Atomic uint32_t under_way; /* replays that are not done; memory that it uses is not freed meanwhile */
     /* replays in several streams */
     bool apart;                /* each lane has its own parts */
+    uint32_t *timelines;       /* of --validate, by lane */
     emu_stream **streams;      /* of each lane; NULL: it has none of its own */
     uint64_t *last;            /* the last task of the latest replay in each, under `queueing` */
     pthread_mutex_t queueing;  /* replays are queued one after the other */

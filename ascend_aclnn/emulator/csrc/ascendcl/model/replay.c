@@ -349,6 +349,41 @@ static int check_ready(const emu_model *model) {
     return 0;
 }
 
+/* The accesses of a replay: each stream of the capture is a timeline, whatever the emulated device makes of it. */
+static void validate_replay(emu_model *model, const emu_stream *stream) {
+    const emu_capture *capture = model->capture;
+    uint32_t lanes = capture->lane_count;
+    emu_clock *begin = emu_clock_of(stream->timeline), **recorded = calloc(capture->count + 1, sizeof(emu_clock *));
+    pthread_mutex_lock(&model->queueing);
+    if (model->timelines == NULL) {
+        model->timelines = calloc(lanes + 1, sizeof *model->timelines);
+        if (model->timelines == NULL) abort();
+        for (uint32_t i = 0; i < lanes; i++) model->timelines[i] = emu_timeline_new(capture->lanes[i].id);
+    }
+    if (recorded == NULL) abort();
+    for (uint32_t i = 0; i < lanes; i++) emu_timeline_waits(model->timelines[i], begin);
+    for (uint32_t i = 0; i < capture->count; i++) {
+        const emu_node *node = &capture->nodes[i];
+        uint32_t lane = model->timelines[node->lane];
+        const emu_captured *captured = &node->captured;
+        if (node->disabled) continue;
+        if (node->kind == NODE_RECORD) recorded[i] = emu_clock_of(lane);
+        else if (node->kind == NODE_WAIT) emu_timeline_waits(lane, recorded[node->recorded]);
+        else if (captured->accesses != NULL) emu_validate_task(lane, node->routine, captured->site, captured->accesses, captured->access_count);
+        else if (node->task->slow) emu_timeline_waits(lane, NULL); /* for something that is not known */
+    }
+    for (uint32_t i = 0; i < lanes; i++) {
+        emu_clock *end = emu_clock_of(model->timelines[i]);
+        emu_timeline_waits(stream->timeline, end);
+        free(end);
+    }
+    if (model->condition_count > 0) emu_timeline_waits(stream->timeline, NULL); /* what a branch does is not compared */
+    pthread_mutex_unlock(&model->queueing);
+    for (uint32_t i = 0; i < capture->count; i++) free(recorded[i]);
+    free(recorded);
+    free(begin);
+}
+
 static int execute(emu_model *model, emu_stream *stream) {
     if (model->context != stream->context)
         return emu_fail(ACL_ERROR_RT_MODEL_CONTEXT, NULL, "model %u is of another context than this thread's", model->id);
@@ -362,7 +397,10 @@ static int execute(emu_model *model, emu_stream *stream) {
     if (status == 0 && !empty) model->under_way++;
     emu_captures_unlock();
     if (status != 0 || empty) return status;
-    if (emu_validates()) emu_timeline_waits(stream->timeline, NULL); /* what its tasks wait for is not known */
+    if (emu_validates()) {
+        if (model->group_count == 0) validate_replay(model, stream);
+        else emu_timeline_waits(stream->timeline, NULL); /* its tasks may be replaced meanwhile */
+    }
     return queue_replay(model, stream);
 }
 

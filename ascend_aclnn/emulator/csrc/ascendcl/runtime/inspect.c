@@ -80,6 +80,7 @@ void emu_report_leaks(void) {
                                (unsigned long long)host);
     if (at == 0) return;
     leaked = true;
+    if (emu_validates()) emu_validate_leaks();
     if (emu_config()->tell_leaks || emu_config()->strict) fprintf(stderr, "EMULATOR_LEAK: never released: %s\n", text);
 }
 

@@ -25,6 +25,11 @@ static void host_passes(const callback *call) {
     if (emu_validates()) emu_host_passed(call->clock);
 }
 
+static void validate_callback(callback *call, const emu_stream *stream) {
+    call->clock = emu_clock_of(stream->timeline);
+    emu_validate_host_function(true);
+}
+
 static int run_host_function(emu_task *task, emu_stream *stream) {
     (void)stream;
     callback *call = (callback *)task;
@@ -36,6 +41,7 @@ static int run_host_function(emu_task *task, emu_stream *stream) {
 static void finish_callback(emu_task *task) {
     const callback *call = (callback *)task;
     emu_object_release(call->target);
+    if (call->clock != NULL) emu_validate_host_function(false);
     free(call->clock);
     free(task);
 }
@@ -51,7 +57,7 @@ API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *arg
     call->task = (emu_task){.run = run_host_function, .slow = true, .finish = finish_callback, .describe = emu_describe_nothing, .routine = emu_routine()};
     call->function = fn;
     call->argument = args;
-    if (emu_validates() && target->capture == NULL) call->clock = emu_clock_of(target->timeline);
+    if (emu_validates() && target->capture == NULL) validate_callback(call, target);
     return emu_stream_enqueue(target, &call->task);
 }
 
@@ -153,7 +159,7 @@ API aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallback
     call->task = (emu_task){.run = run_callback, .slow = true, .finish = finish_callback, .describe = emu_describe_nothing, .routine = emu_routine()};
     call->function = fn;
     call->argument = userData;
-    if (emu_validates() && target->capture == NULL) call->clock = emu_clock_of(target->timeline);
+    if (emu_validates() && target->capture == NULL) validate_callback(call, target);
     call->blocks = blockType == ACL_CALLBACK_BLOCK;
     call->target = target;
     emu_object_hold(target);

@@ -2,7 +2,6 @@
 #include "ascendcl/stream/capture.h"
 
 #include "ascendcl/core/api_entry.h"
-#include "ascendcl/validate/validate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +87,7 @@ void emu_capture_invalidate(emu_capture *capture, int status, const char *reason
 void emu_node_clear(emu_node *node) {
     free(node->captured.uses);
     emu_buffer_free(&node->captured.step);
+    free(node->captured.accesses);
     node->captured = (emu_captured){0};
 }
 
@@ -115,7 +115,6 @@ void emu_captured_use(emu_captured *captured, emu_device *device, const void *ad
     emu_use *use = &captured->uses[captured->use_count++];
     *use = (emu_use){.device = device, .address = address, .size = size};
     snprintf(use->name, sizeof use->name, "%s", name);
-    if (emu_validates()) emu_validate_written(address, size); /* by the graph; what it reads is not compared */
 }
 
 /* ------------------------------------------------------------------------------------------------------------- threads */

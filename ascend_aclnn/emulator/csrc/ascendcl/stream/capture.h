@@ -4,6 +4,7 @@
 
 #include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/messages.h"
+#include "ascendcl/validate/validate.h"
 
 typedef struct emu_task emu_task;
 typedef struct emu_capture emu_capture;
@@ -26,6 +27,10 @@ typedef struct {
     aclmdlRITaskType type;
     void *event;             /* its handle, */
     uint32_t event_flags;    /* and the flags that it was created with */
+    /* of --validate: what it accesses, and where it was called; NULL: it is not known */
+    emu_access *accesses;
+    size_t access_count;
+    uint32_t site;
 } emu_captured;
 
 LINK void emu_captured_use(emu_captured *captured, emu_device *device, const void *address, uint64_t size, const char *name);

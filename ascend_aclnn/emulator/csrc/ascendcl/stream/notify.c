@@ -15,12 +15,19 @@ typedef struct {
     emu_device *device;
     uint32_t id;
     _Atomic bool set;
+    emu_clock *_Atomic clock; /* of --validate: what has passed with the record that no wait has taken back; NULL: not known */
 } emu_notify;
 
 static _Atomic uint32_t notify_ids;
 
 /* Each of CANN's functions answers a null pointer so. */
 static int null_notify(const char *name) { return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", name); }
+
+static void free_notify(void *object) {
+    emu_notify *notify = object;
+    free(notify->clock);
+    free(notify);
+}
 
 static int acquire_notify(aclrtNotify handle, emu_notify **notify) {
     emu_context *context;
@@ -44,7 +51,7 @@ API aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag) {
     if (created == NULL) abort();
     created->device = context->device;
     created->id = notify_ids++;
-    void *handle = emu_object_new(KIND_NOTIFY, created, free);
+    void *handle = emu_object_new(KIND_NOTIFY, created, free_notify);
     if (handle == NULL) return ACL_ERROR_RT_NO_NOTIFY_RESOURCE;
     *notify = handle;
     return 0;
@@ -75,6 +82,7 @@ API aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num) {
         int status = acquire_notify(notifies[i], &notify);
         if (status != 0) return status;
         notify->set = false;
+        free(atomic_exchange(&notify->clock, NULL));
     }
     return 0;
 }
@@ -118,6 +126,13 @@ static int run_wait(emu_task *task, emu_stream *stream) {
     return 0;
 }
 
+/* A wait that is queued before its record takes the order with it that is not known. */
+static void validate_notify(emu_notify *notify, const emu_stream *stream, bool waits) {
+    emu_clock *clock = atomic_exchange(&notify->clock, waits ? NULL : emu_clock_of(stream->timeline));
+    if (waits) emu_timeline_waits(stream->timeline, clock);
+    free(clock);
+}
+
 static int queue_notify(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout, int (*run)(emu_task *, emu_stream *)) {
     EMU_HELD emu_notify *notify = NULL;
     EMU_HELD emu_stream *stream = NULL;
@@ -134,7 +149,7 @@ static int queue_notify(aclrtNotify handle, aclrtStream stream_handle, uint32_t 
     emu_object_hold(notify);
     item->serial = emu_handle_serial(handle);
     item->timeout = timeout;
-    if (run == run_wait && emu_validates()) emu_timeline_waits(stream->timeline, NULL);
+    if (emu_validates() && stream->capture == NULL) validate_notify(notify, stream, run == run_wait);
     return emu_stream_enqueue(stream, &item->task);
 }
 

@@ -2,12 +2,13 @@
 #include "ascendcl/validate/validate.h"
 
 #include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/handles.h"
+#include "ascendcl/validate/call_site.h"
+#include "ascendcl/validate/findings.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything here; no other lock is taken under it */
 
@@ -20,10 +21,30 @@ static void *grown(void *array, size_t bytes) {
 /* ----------------------------------------------------------------------------------------------------------- timelines */
 
 struct emu_clock {
+    uint64_t id;             /* in the trace */
     bool lost;               /* more has passed, but not known what */
     uint32_t count;
     uint64_t passed[];       /* by timeline */
 };
+
+/* What was queued and what was waited for, a line each, for scripts/race_table.py; NULL: it is not asked for. The lock is held. */
+static FILE *trace(void) {
+    static FILE *file;
+    static bool tried;
+    if (!tried) {
+        const char *path = getenv("ASCEND_EMULATOR_VALIDATE_TRACE");
+        file = path != NULL && *path != 0 ? fopen(path, "we") : NULL;
+        if (file != NULL) setvbuf(file, NULL, _IOLBF, 0);
+        tried = true;
+    }
+    return file;
+}
+
+#define TRACE(...) do { FILE *file_ = trace(); if (__builtin_expect(file_ != NULL, 0)) fprintf(file_, __VA_ARGS__); } while (0)
+
+static unsigned long long call_number(void) { return (unsigned long long)emu_waiting_call(); }
+
+static unsigned long long id_of(const emu_clock *clock) { return clock != NULL && !clock->lost ? (unsigned long long)clock->id : 0; }
 
 typedef struct {
     int stream;
@@ -76,6 +97,7 @@ uint32_t emu_timeline_new(int stream) {
     timelines[i].stream = stream;
     timelines[i].ended = timelines[i].lost = false;
     timelines[i].before = passed_of(&timelines[i], i);
+    TRACE("new %u\n", i);
     pthread_mutex_unlock(&lock);
     return i;
 }
@@ -99,6 +121,9 @@ emu_clock *emu_clock_of(uint32_t number) {
     follow_host(t);
     emu_clock *clock = malloc(sizeof *clock + t->room * sizeof clock->passed[0]);
     if (clock == NULL) abort();
+    static uint64_t ids;
+    clock->id = ++ids;
+    TRACE("clock %llu %u\n", (unsigned long long)clock->id, number);
     clock->lost = t->lost;
     clock->count = t->room;
     if (t->room > 0) memcpy(clock->passed, t->passed, t->room * sizeof clock->passed[0]);
@@ -107,22 +132,29 @@ emu_clock *emu_clock_of(uint32_t number) {
 }
 
 void emu_timeline_waits(uint32_t number, const emu_clock *clock) {
+    if (emu_waiting_is_deleted()) return;
     pthread_mutex_lock(&lock);
     timeline *t = &timelines[number];
+    TRACE("wait %u %llu %llu\n", number, id_of(clock), call_number());
     if (clock != NULL) join(t, clock->passed, clock->count);
     t->lost = t->lost || clock == NULL || clock->lost;
     pthread_mutex_unlock(&lock);
 }
 
+static void check_sources(void);
+
 /* The lock is held. */
 static void host_joins(const uint64_t *passed, uint32_t count, bool lost) {
     join(timelines, passed, count);
+    check_sources();
     for (uint32_t i = 1; lost && i < timeline_count; i++) advance(timelines, i, passed_of(&timelines[i], i));
     host_version++;
 }
 
 void emu_host_waited(uint32_t number) {
+    if (emu_waiting_is_deleted()) return;
     pthread_mutex_lock(&lock);
+    TRACE("host %u %llu\n", number, call_number());
     timeline *t = &timelines[number];
     host_joins(t->passed, t->room, t->lost);
     t->lost = false;
@@ -130,103 +162,11 @@ void emu_host_waited(uint32_t number) {
 }
 
 void emu_host_passed(const emu_clock *clock) {
+    if (emu_waiting_is_deleted()) return;
     pthread_mutex_lock(&lock);
+    TRACE("passed %llu %llu\n", id_of(clock), call_number());
     make_host();
     host_joins(clock != NULL ? clock->passed : NULL, clock != NULL ? clock->count : 0, clock == NULL || clock->lost);
-    pthread_mutex_unlock(&lock);
-}
-
-/* ------------------------------------------------------------------------------------------------------------ findings */
-
-/* One access of a task. */
-typedef struct {
-    const char *task, *argument;
-    uint32_t timeline;
-    int stream, member;
-    bool updates;
-    uint64_t number, shown;  /* in the timeline, and in the stream, which may not be the timeline's first */
-} access_record;
-
-typedef struct finding finding;
-
-struct finding {
-    finding *next;
-    const char *rule;
-    access_record earlier, later;
-    uint64_t times;
-};
-
-static finding *findings;
-static uint64_t finding_count, finding_times;
-
-static int argument_length(const access_record *a) { return (int)strcspn(a->argument, " "); }
-
-static bool alike(const access_record *a, const access_record *b) {
-    if (a->task == NULL || b->task == NULL) return a->task == b->task;
-    return strcmp(a->task, b->task) == 0 && argument_length(a) == argument_length(b) && a->stream == b->stream && a->member == b->member &&
-           strncmp(a->argument, b->argument, (size_t)argument_length(a)) == 0;
-}
-
-/* "aclnnAdd other (launch 3 of stream 5)". */
-static const char *describe(const access_record *a, char *buffer, size_t size) {
-    char member[16] = "", where[48] = "of the host";
-    if (a->member >= 0) snprintf(member, sizeof member, "[%d]", a->member);
-    if (a->stream >= 0) snprintf(where, sizeof where, "of stream %d", a->stream);
-    const char *word = strstr(a->task, "Memcpy") != NULL ? "copy" : strstr(a->task, "Memset") != NULL ? "fill" : "launch";
-    snprintf(buffer, size, "%s %.*s%s (%s %llu %s)", a->task, argument_length(a), a->argument, member, word, (unsigned long long)a->shown, where);
-    return buffer;
-}
-
-/* Appends a line to the file that the launcher reads. */
-static void append(const char *line) {
-    const char *path = getenv("ASCEND_EMULATOR_VALIDATE_REPORT");
-    int file = path != NULL && *path != 0 ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-    if (file < 0) return;
-    if (write(file, line, strlen(line)) < 0) fprintf(stderr, "EMULATOR_VALIDATE: cannot write to %s\n", path);
-    close(file);
-}
-
-/* The lock is held. `earlier` is NULL where memory was never written. */
-static void find(const char *rule, const access_record *earlier, const access_record *later, uint64_t start, uint64_t end) {
-    access_record none = {0};
-    finding *f = findings;
-    if (earlier == NULL) earlier = &none;
-    while (f != NULL && !(strcmp(f->rule, rule) == 0 && alike(&f->earlier, earlier) && alike(&f->later, later))) f = f->next;
-    finding_times++;
-    if (f != NULL) {
-        f->times++;
-        return;
-    }
-    f = grown(NULL, sizeof *f);
-    *f = (finding){findings, rule, *earlier, *later, 1};
-    findings = f;
-    finding_count++;
-    char first[200], second[200], line[700];
-    describe(later, second, sizeof second);
-    if (earlier->task == NULL)
-        snprintf(line, sizeof line, "EMULATOR_VALIDATE: %s: %s reads device memory that was never written: %llu bytes at %#llx\n", rule, second,
-                 (unsigned long long)(end - start), (unsigned long long)start);
-    else
-        snprintf(line, sizeof line, "EMULATOR_VALIDATE: %s: %s is not ordered after %s: %llu bytes at %#llx\n", rule, second,
-                 describe(earlier, first, sizeof first), (unsigned long long)(end - start), (unsigned long long)start);
-    fputs(line, stderr);
-    append(line);
-}
-
-void emu_validate_summary(void) {
-    pthread_mutex_lock(&lock);
-    if (tasks > 0) {
-        fprintf(stderr, "EMULATOR_VALIDATE: %llu launches, copies and fills on %u timelines: %llu findings, seen %llu times\n", (unsigned long long)tasks,
-                timeline_count, (unsigned long long)finding_count, (unsigned long long)finding_times);
-        for (const finding *f = findings; f != NULL; f = f->next) {
-            char first[200] = "", second[200];
-            if (f->times == 1) continue;
-            describe(&f->later, second, sizeof second);
-            if (f->earlier.task != NULL) describe(&f->earlier, first, sizeof first);
-            fprintf(stderr, "EMULATOR_VALIDATE: %llu times: %s: %s%s%s\n", (unsigned long long)f->times, f->rule, second, *first != 0 ? ", " : "", first);
-        }
-    }
-    tasks = 0;
     pthread_mutex_unlock(&lock);
 }
 
@@ -236,8 +176,8 @@ void emu_validate_summary(void) {
 typedef struct {
     uint64_t start, end;
     bool unwritten;
-    access_record write;     /* the last one; number 0: none */
-    access_record *reads;    /* since then, without those that come before another one */
+    emu_record write;     /* the last one; number 0: none */
+    emu_record *reads;    /* since then, without those that come before another one */
     uint32_t read_count, read_room;
 } segment;
 
@@ -298,9 +238,9 @@ static size_t clear(uint64_t start, uint64_t end) {
     return first;
 }
 
-static bool comes_after(const timeline *now, const access_record *earlier) { return passed_of(now, earlier->timeline) >= earlier->number; }
+static bool comes_after(const timeline *now, const emu_record *earlier) { return passed_of(now, earlier->timeline) >= earlier->number; }
 
-static void note_read(segment *s, const timeline *now, const access_record *read) {
+static void note_read(segment *s, const timeline *now, const emu_record *read) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < s->read_count; i++) {
         if (!comes_after(now, &s->reads[i])) s->reads[kept++] = s->reads[i];
@@ -313,7 +253,20 @@ static void note_read(segment *s, const timeline *now, const access_record *read
     s->read_count = kept + 1;
 }
 
-static void read_bytes(const timeline *now, const access_record *read, bool checks_memory, bool checks_order, uint64_t start, uint64_t end) {
+/* The lock is held. `earlier` is NULL where memory was never written. */
+static void find(const char *rule, const emu_record *earlier, const emu_record *later, uint64_t start, uint64_t end) {
+    unsigned long long bytes = end - start;
+    if (*rule == 's' && (emu_config()->validate & VALIDATE_SYNC) == 0) return;
+    if (earlier == NULL) emu_find(rule, NULL, later, "{later} reads device memory that was never written: %llu bytes at %#llx", bytes, (unsigned long long)start);
+    else emu_find(rule, earlier, later, "{later} is not ordered after {earlier}: %llu bytes at %#llx", bytes, (unsigned long long)start);
+}
+
+static void find_unwritten_output(const emu_record *write, const emu_record *read, uint64_t start, uint64_t end) {
+    emu_find("memory/unwritten-output", write, read, "{later} reads what {earlier} has left unwritten: %llu bytes at %#llx", (unsigned long long)(end - start),
+             (unsigned long long)start);
+}
+
+static void read_bytes(const timeline *now, const emu_record *read, bool checks_memory, bool checks_order, uint64_t start, uint64_t end) {
     split(start);
     split(end);
     uint64_t at = start;
@@ -327,7 +280,8 @@ static void read_bytes(const timeline *now, const access_record *read, bool chec
         if (i == segment_count || segments[i]->start >= end) break;
         segment *s = segments[i];
         if (s->unwritten && checks_memory) {
-            find("memory/unwritten-read", NULL, read, s->start, s->end);
+            if (s->write.number > 0) find_unwritten_output(&s->write, read, s->start, s->end);
+            else find("memory/unwritten-read", NULL, read, s->start, s->end);
             s->unwritten = false;
         }
         if (checks_order) {
@@ -338,7 +292,7 @@ static void read_bytes(const timeline *now, const access_record *read, bool chec
     }
 }
 
-static void write_bytes(const timeline *now, const access_record *write, bool checks_order, uint64_t start, uint64_t end) {
+static void write_bytes(const timeline *now, const emu_record *write, bool checks_order, uint64_t start, uint64_t end) {
     const char *rule = write->updates ? "sync/read-after-write" : "sync/write-after-write";
     split(start);
     split(end);
@@ -354,7 +308,7 @@ static void write_bytes(const timeline *now, const access_record *write, bool ch
     if (checks_order) insert(at, start, end)->write = *write;
 }
 
-void emu_validate_task(uint32_t number, const char *name, const emu_access *accesses, size_t count) {
+uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, const emu_access *accesses, size_t count) {
     unsigned what = emu_config()->validate;
     pthread_mutex_lock(&lock);
     make_host();
@@ -363,11 +317,17 @@ void emu_validate_task(uint32_t number, const char *name, const emu_access *acce
     advance(now, number, passed_of(now, number) + 1);
     if (number == EMU_HOST_TIMELINE) host_version++;
     tasks++;
-    bool order = (what & VALIDATE_SYNC) != 0 && !now->lost, memory = (what & VALIDATE_MEMORY) != 0;
+    TRACE("task %u %llu %d %s\n", number, (unsigned long long)(now->passed[number] - now->before), now->stream, name);
+    for (size_t i = 0; i < count && trace() != NULL; i++) {
+        const emu_access *a = &accesses[i];
+        TRACE("access %d %llu %llu %llu %llu %d %d %.*s\n", (int)a->kind, (unsigned long long)(uintptr_t)a->address, (unsigned long long)a->size,
+              (unsigned long long)a->rows, (unsigned long long)a->pitch, a->vague, a->member, (int)strcspn(a->argument, " "), a->argument);
+    }
+    bool order = !now->lost, memory = (what & VALIDATE_MEMORY) != 0;
     for (size_t i = 0; i < 2 * count; i++) { /* reads first */
         const emu_access *a = &accesses[i % count];
-        access_record record = {name, a->argument, number, now->stream, a->member, a->kind == ACCESS_UPDATE, now->passed[number],
-                                now->passed[number] - now->before};
+        emu_record record = {name, a->argument, number, site, now->stream, a->member, a->kind == ACCESS_UPDATE, now->passed[number],
+                             now->passed[number] - now->before, tasks};
         bool writes = a->kind != ACCESS_READ;
         if (writes != (i >= count) || a->size == 0 || (a->vague && !writes)) continue;
         for (uint64_t row = 0; row < a->rows; row++) {
@@ -377,7 +337,191 @@ void emu_validate_task(uint32_t number, const char *name, const emu_access *acce
             else if (memory) clear(start, start + a->size);
         }
     }
+    uint64_t result = now->passed[number];
     pthread_mutex_unlock(&lock);
+    return result;
+}
+
+void emu_validate_unwritten(uint32_t number, uint64_t task, const void *address, uint64_t size) {
+    uint64_t start = (uint64_t)(uintptr_t)address, end = start + size;
+    if (size == 0 || (emu_config()->validate & VALIDATE_MEMORY) == 0) return;
+    pthread_mutex_lock(&lock);
+    split(start);
+    split(end);
+    for (size_t i = segment_after(start); i < segment_count && segments[i]->start < end; i++) {
+        segment *s = segments[i];
+        if (s->write.timeline != number || s->write.number != task) continue; /* written again since */
+        s->unwritten = s->read_count == 0;
+        for (uint32_t r = 0; r < s->read_count; r++) find_unwritten_output(&s->write, &s->reads[r], s->start, s->end);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ------------------------------------------------------------------------------------------------------- host memory */
+
+/* Pinned memory that a queued copy reads. The host may write it again once it has waited for the copy. */
+typedef struct {
+    emu_record copy;
+    uint64_t start, size, rows, pitch, hash, functions;
+} source;
+
+static source *sources;
+static size_t source_count, source_room;
+static uint64_t functions_queued, functions_done;
+
+static uint64_t hash_rows(const source *s) {
+    uint64_t hash = s->size;
+    for (uint64_t row = 0; row < s->rows; row++) {
+        const uint8_t *at = (const uint8_t *)(uintptr_t)(s->start + row * s->pitch);
+        uint64_t word = 0, i = 0;
+        for (; i + sizeof word <= s->size; i += sizeof word) {
+            memcpy(&word, at + i, sizeof word);
+            hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+            hash ^= hash >> 29;
+        }
+        word = 0;
+        memcpy(&word, at + i, s->size - i);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+    }
+    return hash;
+}
+
+static uint64_t source_end(const source *s) { return s->start + (s->rows - 1) * s->pitch + s->size; }
+
+/* Whether a task has written some bytes since a number in the order of tasks, or may still do so. */
+static bool tasks_write(uint64_t start, uint64_t end, uint64_t order) {
+    for (size_t i = segment_after(start); i < segment_count && segments[i]->start < end; i++) {
+        const emu_record *write = &segments[i]->write;
+        if (write->number > 0 && (write->order > order || !comes_after(timelines, write))) return true;
+    }
+    return false;
+}
+
+void emu_validate_source(uint32_t number, const char *name, uint32_t site, const emu_access *a) {
+    if ((emu_config()->validate & VALIDATE_MEMORY) == 0 || a->size == 0 || a->rows == 0) return;
+    pthread_mutex_lock(&lock);
+    const timeline *now = &timelines[number];
+    source s = {.copy = {name, a->argument, number, site, now->stream, -1, false, now->passed[number], now->passed[number] - now->before, tasks},
+                .start = (uint64_t)(uintptr_t)a->address, .size = a->size, .rows = a->rows, .pitch = a->pitch, .functions = functions_queued};
+    if (functions_queued == functions_done && !tasks_write(s.start, source_end(&s), tasks)) {
+        if (source_count == source_room) {
+            source_room = source_room * 2 + 64;
+            sources = grown(sources, source_room * sizeof *sources);
+        }
+        s.hash = hash_rows(&s);
+        sources[source_count++] = s;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* The host has waited for something: compares what queued copies have read by then with what it was when they were queued. */
+static void check_sources(void) {
+    size_t kept = 0;
+    for (size_t i = 0; i < source_count; i++) {
+        const source *s = &sources[i];
+        if (!comes_after(timelines, &s->copy)) {
+            sources[kept++] = *s;
+            continue;
+        }
+        if (s->functions != functions_queued || tasks_write(s->start, source_end(s), s->copy.order) || hash_rows(s) == s->hash) continue;
+        emu_find("memory/host-changed", NULL, &s->copy,
+                 "the host has changed the source of {later} before it has waited for the copy: %llu bytes from %#llx on", (unsigned long long)(s->size * s->rows),
+                 (unsigned long long)s->start);
+    }
+    source_count = kept;
+}
+
+/* Host memory goes. */
+static void forget_sources(uint64_t start, uint64_t end) {
+    size_t kept = 0;
+    for (size_t i = 0; i < source_count; i++) {
+        if (sources[i].start >= end || source_end(&sources[i]) <= start) sources[kept++] = sources[i];
+    }
+    source_count = kept;
+}
+
+void emu_validate_host_function(bool queued) {
+    pthread_mutex_lock(&lock);
+    if (queued) functions_queued++;
+    else functions_done++;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ------------------------------------------------------------------------------------------------------ values in memory */
+
+typedef struct {
+    const void *address;
+    uint64_t value;
+    emu_clock *clock;        /* of the stream that writes it */
+} value_write;
+
+#define VALUES 1024
+
+static value_write values[VALUES]; /* the latest ones, oldest first */
+static size_t value_count;
+
+void emu_value_written(uint32_t number, const void *address, uint64_t value) {
+    emu_clock *clock = emu_clock_of(number);
+    pthread_mutex_lock(&lock);
+    if (value_count == VALUES) {
+        free(values[0].clock);
+        memmove(values, values + 1, (VALUES - 1) * sizeof *values);
+        value_count--;
+    }
+    values[value_count++] = (value_write){address, value, clock};
+    pthread_mutex_unlock(&lock);
+}
+
+/* The wait ends with one of the latest writes that fit, of which the first is certain to have come. */
+void emu_value_waited(uint32_t number, const void *address, bool (*fits)(uint64_t found, uint64_t value, uint32_t flag), uint64_t value, uint32_t flag) {
+    if (emu_waiting_is_deleted()) return;
+    const value_write *first = NULL;
+    pthread_mutex_lock(&lock);
+    for (size_t i = value_count; i-- > 0;) {
+        if (values[i].address != address) continue;
+        if (!fits(values[i].value, value, flag)) break;
+        first = &values[i];
+    }
+    timeline *t = &timelines[number];
+    TRACE("wait %u %llu %llu\n", number, first != NULL ? id_of(first->clock) : 0, call_number());
+    if (first != NULL) join(t, first->clock->passed, first->clock->count);
+    t->lost = t->lost || first == NULL || first->clock->lost;
+    pthread_mutex_unlock(&lock);
+}
+
+static void forget_values(uint64_t start, uint64_t end) {
+    size_t kept = 0;
+    for (size_t i = 0; i < value_count; i++) {
+        if ((uint64_t)(uintptr_t)values[i].address < start || (uint64_t)(uintptr_t)values[i].address >= end) values[kept++] = values[i];
+        else free(values[i].clock);
+    }
+    value_count = kept;
+}
+
+/* ------------------------------------------------------------------------------------------------------- life of memory */
+
+/* Memory that is allocated, or was lately. */
+typedef struct {
+    uint64_t start, end;
+    const char *routine;
+    uint32_t site;
+} life;
+
+#define ENDED 1024
+
+static life *lives;          /* by address */
+static size_t life_count, life_room;
+static life ended[ENDED];    /* freed, the latest ones */
+static size_t ended_at;
+
+static size_t life_behind(uint64_t address) {
+    size_t low = 0, high = life_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (lives[middle].start > address) high = middle;
+        else low = middle + 1;
+    }
+    return low;
 }
 
 void emu_validate_new(const void *address, uint64_t size) {
@@ -385,6 +529,99 @@ void emu_validate_new(const void *address, uint64_t size) {
     if ((emu_config()->validate & VALIDATE_MEMORY) == 0 || size == 0) return;
     pthread_mutex_lock(&lock);
     insert(clear(start, start + size), start, start + size)->unwritten = true;
+    TRACE("forget %llu %llu\n", (unsigned long long)start, (unsigned long long)size);
+    pthread_mutex_unlock(&lock);
+    emu_validate_host_new(address, size);
+}
+
+void emu_validate_host_new(const void *address, uint64_t size) {
+    uint64_t start = (uint64_t)(uintptr_t)address;
+    if ((emu_config()->validate & VALIDATE_MEMORY) == 0 || size == 0) return;
+    pthread_mutex_lock(&lock);
+    if (life_count == life_room) {
+        life_room = life_room * 2 + 256;
+        lives = grown(lives, life_room * sizeof *lives);
+    }
+    size_t at = life_behind(start);
+    memmove(lives + at + 1, lives + at, (life_count - at) * sizeof *lives);
+    lives[at] = (life){start, start + size, emu_routine(), emu_call_site()};
+    life_count++;
+    pthread_mutex_unlock(&lock);
+}
+
+static void end_life(uint64_t start) {
+    size_t at = life_behind(start);
+    if (at == 0 || lives[at - 1].start != start) return;
+    life *old = &lives[at - 1];
+    ended[ended_at++ % ENDED] = (life){old->start, old->end, emu_routine(), emu_call_site()};
+    memmove(old, old + 1, (life_count - at) * sizeof *lives);
+    life_count--;
+}
+
+void emu_validate_blame(const void *address) {
+    uint64_t at = (uint64_t)(uintptr_t)address;
+    pthread_mutex_lock(&lock);
+    size_t behind = life_behind(at);
+    const life *found = behind > 0 && at <= lives[behind - 1].end ? &lives[behind - 1] : NULL;
+    const char *what = "it was allocated";
+    for (size_t i = 0; found == NULL && i < ENDED && i < ended_at; i++) {
+        const life *old = &ended[(ended_at - 1 - i) % ENDED];
+        if (at < old->start || at >= old->end) continue;
+        found = old;
+        what = "it was freed";
+    }
+    if (found != NULL) emu_blame(what, found->routine, found->site);
+    pthread_mutex_unlock(&lock);
+}
+
+static void leaked_handle(const char *kind, const char *routine, uint32_t site) {
+    emu_record made = {.task = routine != NULL ? routine : "?", .argument = "", .site = site, .stream = -1, .member = -1};
+    emu_find("memory/leak", NULL, &made, "the %s of {later} was never destroyed", kind);
+}
+
+void emu_validate_leaks(void) {
+    if ((emu_config()->validate & VALIDATE_MEMORY) == 0) return;
+    emu_handles_leaked(leaked_handle);
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < life_count; i++) {
+        emu_record made = {.task = lives[i].routine, .argument = "", .site = lives[i].site, .stream = -1, .member = -1};
+        emu_find("memory/leak", NULL, &made, "%llu bytes of {later} were never freed", (unsigned long long)(lives[i].end - lives[i].start));
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Accesses that may not have come to an end when memory is freed. The lock is held. */
+static void check_free(uint64_t start, uint64_t end) {
+    make_host();
+    const timeline *host = timelines;
+    const char *routine = emu_routine();
+    emu_record later = {.task = routine != NULL ? routine : "?", .argument = "", .site = emu_call_site(), .stream = -1, .member = -1};
+    for (size_t i = segment_after(start); i < segment_count && segments[i]->start < end; i++) {
+        const segment *s = segments[i];
+        const emu_record *open = s->write.number > 0 && !comes_after(host, &s->write) ? &s->write : NULL;
+        for (uint32_t r = 0; open == NULL && r < s->read_count; r++) {
+            if (!comes_after(host, &s->reads[r])) open = &s->reads[r];
+        }
+        if (open == NULL) continue;
+        emu_find("memory/free-in-use", open, &later, "{later} frees memory before the host has waited for {earlier}");
+        return;
+    }
+}
+
+static void forget(uint64_t start, uint64_t end) {
+    TRACE("forget %llu %llu\n", (unsigned long long)start, (unsigned long long)(end - start));
+    end_life(start);
+    forget_sources(start, end);
+    forget_values(start, end);
+    clear(start, end);
+}
+
+void emu_validate_free(const void *address, uint64_t size) {
+    uint64_t start = (uint64_t)(uintptr_t)address;
+    if (size == 0) return;
+    pthread_mutex_lock(&lock);
+    if ((emu_config()->validate & VALIDATE_MEMORY) != 0) check_free(start, start + size);
+    forget(start, start + size);
     pthread_mutex_unlock(&lock);
 }
 
@@ -392,7 +629,7 @@ void emu_validate_forget(const void *address, uint64_t size) {
     uint64_t start = (uint64_t)(uintptr_t)address;
     if (size == 0) return;
     pthread_mutex_lock(&lock);
-    clear(start, start + size);
+    forget(start, start + size);
     pthread_mutex_unlock(&lock);
 }
 
@@ -403,6 +640,13 @@ void emu_validate_written(const void *address, uint64_t size) {
     split(start);
     split(start + size);
     for (size_t i = segment_after(start); i < segment_count && segments[i]->start < start + size; i++) segments[i]->unwritten = false;
+    pthread_mutex_unlock(&lock);
+}
+
+void emu_validate_summary(void) {
+    pthread_mutex_lock(&lock);
+    emu_findings_summary(tasks, timeline_count);
+    tasks = 0;
     pthread_mutex_unlock(&lock);
 }
 

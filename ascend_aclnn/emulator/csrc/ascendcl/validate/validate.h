@@ -29,8 +29,17 @@ static inline bool emu_validates(void) { return __builtin_expect(emu_config()->v
 /* A timeline for a new stream, which begins after what the host has waited for. And its end, when all its tasks have ended. */
 uint32_t emu_timeline_new(int stream);
 void emu_timeline_end(uint32_t timeline);
-/* A task is queued; its accesses are compared with those of earlier tasks. */
-LINK void emu_validate_task(uint32_t timeline, const char *name, const emu_access *accesses, size_t count);
+/* A task is queued; its accesses are compared with those of earlier tasks. Its number. */
+LINK uint64_t emu_validate_task(uint32_t timeline, const char *name, uint32_t site, const emu_access *accesses, size_t count);
+/* A task has left some of its outputs unwritten. */
+LINK void emu_validate_unwritten(uint32_t timeline, uint64_t task, const void *address, uint64_t size);
+/* The latest task of a timeline reads pinned host memory, which the host may not change before it has waited for it. */
+void emu_validate_source(uint32_t timeline, const char *name, uint32_t site, const emu_access *access);
+/* A function of the host is queued in a stream; it has come to an end. */
+void emu_validate_host_function(bool queued);
+/* A stream writes a value, or waits for one. */
+void emu_value_written(uint32_t timeline, const void *address, uint64_t value);
+void emu_value_waited(uint32_t timeline, const void *address, bool (*fits)(uint64_t found, uint64_t value, uint32_t flag), uint64_t value, uint32_t flag);
 /* What has passed when the tasks that a timeline has so far have; the caller frees it with free. */
 emu_clock *emu_clock_of(uint32_t timeline);
 /* Later tasks wait for what a clock says. NULL: for something that is not known, so nothing is compared until the host waits. */
@@ -39,9 +48,17 @@ void emu_timeline_waits(uint32_t timeline, const emu_clock *clock);
 LINK void emu_host_waited(uint32_t timeline);
 void emu_host_passed(const emu_clock *clock);
 
-/* Memory is new, is freed, or is written by something that is not seen. */
+/* Device memory is new, and unwritten; pinned host memory is new. Leaks are found by it. */
 void emu_validate_new(const void *address, uint64_t size);
+void emu_validate_host_new(const void *address, uint64_t size);
+/* Memory is freed by the client, which should have waited for all that uses it; memory goes by itself. */
+void emu_validate_free(const void *address, uint64_t size);
 void emu_validate_forget(const void *address, uint64_t size);
+/* The next error of this thread is about an address: findings name the call that allocated or freed it. */
+void emu_validate_blame(const void *address);
+/* Reports memory that was never freed, and handles that were never destroyed. */
+void emu_validate_leaks(void);
+/* Memory is written by something that is not seen. */
 LINK void emu_validate_written(const void *address, uint64_t size);
 
 /* Prints how much was compared and found. */

@@ -1,0 +1,340 @@
+/* Call sites are taken as a function of the interface begins, when the emulator holds no lock, and kept once each. */
+#include "ascendcl/validate/call_site.h"
+
+#include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/settings.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_FRAMES 16
+#define OWN_FRAMES 6     /* of the emulator, at most, before the client's */
+#define PLACE_FRAMES 3u  /* of the client, in a line of text */
+#define BUCKETS 4096u
+
+/* Python's stable functions, looked up in the process: the client may have none. */
+typedef struct object_of_python PyObject;
+static struct {
+    int (*is_initialized)(void);
+    void *(*this_thread)(void);
+    int (*holds)(void);
+    int (*ensure)(void);
+    void (*release)(int);
+    PyObject *(*frame)(void);
+    PyObject *(*code)(PyObject *);
+    PyObject *(*back)(PyObject *);
+    int (*line)(PyObject *);
+    PyObject *(*attribute)(PyObject *, const char *);
+    const char *(*utf8)(PyObject *);
+    void (*clear_error)(void);
+    void (*increase)(PyObject *);
+    void (*decrease)(PyObject *);
+    bool usable;
+} python;
+
+static void find_python(void) {
+    static const char *const names[] = {
+        "Py_IsInitialized", "PyGILState_GetThisThreadState", "PyGILState_Check", "PyGILState_Ensure", "PyGILState_Release",
+        "PyEval_GetFrame", "PyFrame_GetCode", "PyFrame_GetBack", "PyFrame_GetLineNumber", "PyObject_GetAttrString",
+        "PyUnicode_AsUTF8", "PyErr_Clear", "Py_IncRef", "Py_DecRef"};
+    void **slots = (void **)&python;
+    python.usable = true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        slots[i] = dlsym(RTLD_DEFAULT, names[i]);
+        python.usable &= slots[i] != NULL;
+    }
+}
+
+typedef struct {
+    const void *code;    /* Python's code object, which is kept alive; or a native address */
+    int line;
+} frame_key;
+
+typedef struct site site;
+
+struct site {
+    site *next;          /* of the same bucket */
+    uint32_t number, count;
+    bool is_python;
+    char *place, *frames;
+    frame_key keys[];
+};
+
+static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
+static site *buckets[BUCKETS];
+static site **sites;     /* by number, less one */
+static uint32_t site_count, site_room;
+
+size_t emu_json_text(char *buffer, size_t size, const char *string) {
+    size_t at = 0;
+#define PUT(character) do { if (at + 1 < size) buffer[at++] = (character); } while (0)
+    PUT('"');
+    for (const unsigned char *c = (const unsigned char *)string; *c != 0 && at + 8 < size; c++) {
+        if (*c == '"' || *c == '\\') PUT('\\');
+        if (*c >= ' ') PUT((char)*c);
+        else at += (size_t)snprintf(buffer + at, size - at, "\\u%04x", *c);
+    }
+    PUT('"');
+    if (at < size) buffer[at] = 0;
+    return at;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- texts */
+
+/* What is installed is less telling than the client's own code. */
+static bool is_installed(const char *file) {
+    return strstr(file, "/site-packages/") != NULL || strstr(file, "/dist-packages/") != NULL || strstr(file, "/ascend_aclnn/") != NULL ||
+           strstr(file, "/lib/python3") != NULL || strncmp(file, "ascend_aclnn.ops/", 17) == 0 || strncmp(file, "<frozen", 7) == 0;
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+typedef struct {
+    char frames[8192];
+    size_t at;
+    char place[300];
+    unsigned own;        /* how many frames in `place` are not of installed packages */
+} writing;
+
+static void write_frame(writing *w, const char *file, long line, const char *function) {
+    char name[1024];
+    if (w->at + 2400 > sizeof w->frames) return;
+    if (w->at > 1) w->frames[w->at++] = ',';
+    w->frames[w->at++] = '[';
+    emu_json_text(name, sizeof name, file);
+    w->at += (size_t)snprintf(w->frames + w->at, sizeof w->frames - w->at, "%s,%ld,", name, line);
+    emu_json_text(name, sizeof name, function);
+    w->at += (size_t)snprintf(w->frames + w->at, sizeof w->frames - w->at, "%s]", name);
+    bool own = !is_installed(file);
+    if (own ? w->own == PLACE_FRAMES : w->place[0] != 0) return;
+    size_t at = w->own > 0 ? strlen(w->place) : 0, room = sizeof w->place - at;
+    const char *mark = w->own > 0 ? " < " : "";
+    w->own += own;
+    if (line >= 0) snprintf(w->place + at, room, "%s%s:%ld in %s", mark, base_name(file), line, function);
+    else if (*function != '?') snprintf(w->place + at, room, "%s%s in %s", mark, base_name(file), function);
+    else snprintf(w->place + at, room, "%s%s+%#lx", mark, base_name(file), (unsigned long)-line);
+}
+
+static void write_python_frame(writing *w, PyObject *code, int line) {
+    PyObject *file = python.attribute(code, "co_filename"), *function = python.attribute(code, "co_name");
+    const char *path = file != NULL ? python.utf8(file) : NULL, *name = function != NULL ? python.utf8(function) : NULL;
+    if (path == NULL || name == NULL) python.clear_error();
+    write_frame(w, path != NULL ? path : "?", line, name != NULL ? name : "?");
+    if (file != NULL) python.decrease(file);
+    if (function != NULL) python.decrease(function);
+}
+
+static void write_native_frame(writing *w, const void *address) {
+    Dl_info info;
+    if (dladdr(address, &info) == 0 || info.dli_fname == NULL) {
+        write_frame(w, "?", 0, "?");
+        return;
+    }
+    char *(*demangle)(const char *, char *, size_t *, int *) = (char *(*)(const char *, char *, size_t *, int *))dlsym(RTLD_DEFAULT, "__cxa_demangle");
+    char *readable = demangle != NULL && info.dli_sname != NULL ? demangle(info.dli_sname, NULL, NULL, NULL) : NULL;
+    write_frame(w, info.dli_fname, (const char *)info.dli_fbase - (const char *)address, readable != NULL ? readable : info.dli_sname != NULL ? info.dli_sname : "?");
+    free(readable);
+}
+
+/* The number of a site; a new one gets its texts. Of Python's, the interpreter's lock is held. */
+static uint32_t number_of(const frame_key *keys, uint32_t count, bool is_python) {
+    uint64_t hash = is_python;
+    if (count == 0) return 0;
+    for (uint32_t i = 0; i < count; i++) hash = (hash ^ (uintptr_t)keys[i].code ^ (uint64_t)keys[i].line << 48) * 0x9e3779b97f4a7c15ull;
+    site **bucket = &buckets[hash >> 32 & (BUCKETS - 1)];
+    pthread_mutex_lock(&sites_lock);
+    site *s = *bucket;
+    while (s != NULL && !(s->count == count && s->is_python == is_python && memcmp(s->keys, keys, count * sizeof *keys) == 0)) s = s->next;
+    pthread_mutex_unlock(&sites_lock);
+    if (s != NULL) return s->number;
+    writing w = {.frames = "[", .at = 1};
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_python) write_native_frame(&w, keys[i].code);
+        else {
+            python.increase((PyObject *)(uintptr_t)keys[i].code);
+            write_python_frame(&w, (PyObject *)(uintptr_t)keys[i].code, keys[i].line);
+        }
+    }
+    w.frames[w.at++] = ']';
+    s = calloc(1, sizeof *s + count * sizeof *keys);
+    if (s == NULL) abort();
+    s->count = count;
+    s->is_python = is_python;
+    s->place = strdup(w.place);
+    s->frames = strndup(w.frames, w.at);
+    memcpy(s->keys, keys, count * sizeof *keys);
+    pthread_mutex_lock(&sites_lock);
+    if (site_count == site_room) {
+        site_room = site_room * 2 + 256;
+        sites = realloc(sites, site_room * sizeof(site *));
+        if (sites == NULL) abort();
+    }
+    sites[site_count++] = s;
+    s->number = site_count;
+    s->next = *bucket;
+    *bucket = s;
+    pthread_mutex_unlock(&sites_lock);
+    return s->number;
+}
+
+static const site *find_site(uint32_t number) {
+    pthread_mutex_lock(&sites_lock);
+    const site *s = number > 0 && number <= site_count ? sites[number - 1] : NULL;
+    pthread_mutex_unlock(&sites_lock);
+    return s;
+}
+
+const char *emu_site_place(uint32_t number) {
+    const site *s = find_site(number);
+    return s != NULL ? s->place : "";
+}
+
+const char *emu_site_frames(uint32_t number) {
+    const site *s = find_site(number);
+    return s != NULL ? s->frames : "[]";
+}
+
+bool emu_site_is_python(uint32_t number) {
+    const site *s = find_site(number);
+    return s != NULL && s->is_python;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- frames */
+
+/* Python's frames. The interpreter's lock is taken where the thread has released it around the call. */
+static uint32_t python_site(void) {
+    frame_key keys[MOST_FRAMES];
+    uint32_t count = 0;
+    int state = python.ensure();
+    PyObject *frame = python.frame();
+    memset(keys, 0, sizeof keys); /* padding counts */
+    if (frame != NULL) python.increase(frame);
+    for (; frame != NULL && count < MOST_FRAMES; count++) {
+        PyObject *code = python.code(frame), *back = python.back(frame);
+        keys[count].code = code;
+        keys[count].line = python.line(frame);
+        python.decrease(code); /* its frame keeps it */
+        python.decrease(frame);
+        frame = back;
+    }
+    if (frame != NULL) python.decrease(frame);
+    uint32_t number = number_of(keys, count, true);
+    python.release(state);
+    return number;
+}
+
+static const char *own_directory(size_t *length) {
+    static _Atomic size_t known;
+    static Dl_info own;
+    if (known == 0) {
+        Dl_info found = {0};
+        if (dladdr((void *)own_directory, &found) == 0) return NULL;
+        const char *slash = strrchr(found.dli_fname, '/');
+        own = found;
+        known = slash != NULL ? (size_t)(slash - found.dli_fname) + 1 : 1;
+    }
+    *length = known;
+    return own.dli_fname;
+}
+
+/* The first of some return addresses that is the client's; `file` receives where it is. */
+static int first_outside(void *const *addresses, int count, const char **file) {
+    size_t length = 0;
+    const char *own = own_directory(&length);
+    for (int i = 0; i < count; i++) {
+        Dl_info info;
+        if (dladdr(addresses[i], &info) == 0 || info.dli_fname == NULL) continue;
+        *file = info.dli_fname;
+        if (own == NULL || strncmp(info.dli_fname, own, length) != 0) return i;
+    }
+    return count;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- this call */
+
+static __thread uint32_t noted;
+
+/* Functions whose callers hold no lock of their own that a thread with Python's lock may wait for: launches and copies. */
+static bool is_launch(const char *routine) {
+    return strncmp(routine, "aclnn", 5) == 0 || strncmp(routine, "aclrtMem", 8) == 0 || strncmp(routine, "Hccl", 4) == 0 ||
+           strncmp(routine, "aclop", 5) == 0 || strncmp(routine, "aclmdlRIExecute", 15) == 0;
+}
+
+/* Those that are called often and about which there is nothing to find. */
+static bool is_quiet(const char *routine) {
+    return strstr(routine, "Query") != NULL || strstr(routine, "EventStatus") != NULL || strcmp(routine, "aclrtSetDevice") == 0 ||
+           strncmp(routine, "aclrtGet", 8) == 0 || strncmp(routine, "aclGet", 6) == 0 || strcmp(routine, "aclrtSetCurrentContext") == 0;
+}
+
+/* Calls that order something. */
+static bool is_wait(const char *routine) {
+    static const char *const beginnings[] = {"aclrtSynchronize", "aclrtStreamWaitEvent", "aclrtQueryEvent", "aclrtStreamQuery", "aclrtWaitAndResetNotify",
+                                             "aclrtValueWait"};
+    if (routine[0] != 'a' || routine[4] != 't') return false;
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
+        if (strncmp(routine, beginnings[i], strlen(beginnings[i])) == 0) return true;
+    }
+    return false;
+}
+
+static _Atomic uint64_t waits;
+static __thread bool waits_now;
+static __thread uint64_t waiting;
+
+/* Only a call that orders something is counted: how often a program asks before it hears "complete" is chance. */
+uint64_t emu_waiting_call(void) {
+    if (waits_now && waiting == 0) waiting = ++waits;
+    return waiting;
+}
+
+bool emu_waiting_is_deleted(void) {
+    static _Atomic int64_t deleted = -1;
+    if (deleted < 0) {
+        const char *text = getenv("ASCEND_EMULATOR_VALIDATE_DELETE");
+        deleted = text != NULL ? atoll(text) : 0;
+    }
+    return deleted > 0 && (int64_t)emu_waiting_call() == deleted;
+}
+
+/* A function begins. */
+static void note(const char *routine) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    noted = 0;
+    waiting = 0;
+    waits_now = is_wait(routine);
+    if (emu_config()->validate == 0 || is_quiet(routine)) return;
+    pthread_once(&once, find_python);
+    bool runs_python = python.usable && python.is_initialized() && python.this_thread() != NULL;
+    if (runs_python && (is_launch(routine) || python.holds())) {
+        noted = python_site();
+        if (noted != 0) return;
+    }
+    if (python.usable && !runs_python && !is_launch(routine)) return; /* a thread of a library in a Python program */
+    void *addresses[OWN_FRAMES + MOST_FRAMES];
+    const char *file = "";
+    int count = backtrace(addresses, runs_python ? OWN_FRAMES : OWN_FRAMES + MOST_FRAMES), first = first_outside(addresses, count, &file);
+    /* ctypes lets go of the lock, and its callers hold none of C's. */
+    if (runs_python && (strstr(file, "libffi") != NULL || strstr(file, "_ctypes") != NULL)) {
+        noted = python_site();
+        return;
+    }
+    frame_key keys[MOST_FRAMES];
+    uint32_t kept = 0;
+    memset(keys, 0, sizeof keys);
+    for (int i = first; i < count && kept < MOST_FRAMES; i++) keys[kept++].code = addresses[i];
+    noted = number_of(keys, kept, false);
+}
+
+uint32_t emu_call_site(void) { return noted; }
+
+__attribute__((constructor)) static void at_start(void) {
+    const char *wanted = getenv("ASCEND_EMULATOR_VALIDATE");
+    emu_at_fork(FORK_CALL_SITES, &sites_lock, NULL);
+    if (wanted != NULL && *wanted != 0) emu_when_entered = note;
+}

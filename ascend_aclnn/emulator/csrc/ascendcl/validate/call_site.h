@@ -1,0 +1,25 @@
+/* Where in the client a function was called: Python's frames where the thread runs Python, else native ones. */
+#ifndef EMU_CALL_SITE_H
+#define EMU_CALL_SITE_H
+
+#include "ascendcl/core/api.h"
+
+/* The call site of the function of the interface that this thread is in; 0: it is not known. Equal ones have equal numbers. */
+LINK uint32_t emu_call_site(void);
+/* "model.py:12 in forward < train.py:30 in step": the innermost frames that are neither of installed packages nor of Python, else the
+ * innermost one; "" for 0. */
+const char *emu_site_place(uint32_t site);
+/* All frames as JSON, innermost first: [file, line, function]; a native frame has a negative line, its offset in the file. */
+const char *emu_site_frames(uint32_t site);
+/* Whether a call site is one of Python's. */
+LINK bool emu_site_is_python(uint32_t site);
+
+/* Where this thread is in a call that waits: its number among those of the process, in the order in which they began; else 0. */
+uint64_t emu_waiting_call(void);
+/* Whether that call is the one that ASCEND_EMULATOR_VALIDATE_DELETE says: it waits, and counts for nothing. */
+bool emu_waiting_is_deleted(void);
+
+/* JSON of a string, with its quotes, into a buffer: its length. What does not fit is cut off. */
+size_t emu_json_text(char *buffer, size_t size, const char *string);
+
+#endif

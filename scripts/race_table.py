@@ -1,0 +1,576 @@
+#!/usr/bin/env python
+"""Programs from which one wait is taken away, and what emulator run --validate says: a table; exit status 1 where it is wrong.
+
+    scripts/race_table.py                      a few deletions of each program
+    scripts/race_table.py --long               every deletion of each program
+    scripts/race_table.py --program graphs     one program; may be repeated
+    scripts/race_table.py --cann 9.0.0         another release
+    scripts/race_table.py --long --write       also docs/results/races.md
+
+Each wait of a program, that is each call of aclrtStreamWaitEvent, aclrtSynchronize..., and each query that says "complete", is
+taken away in a run of its own. The call still waits, so the program goes on as it did, but it counts for nothing
+(ASCEND_EMULATOR_VALIDATE_DELETE). Which launches have lost their order is found out beside that, from what the run has queued
+and waited for (ASCEND_EMULATOR_VALIDATE_TRACE): by reachability in a graph of all tasks and waits, and by comparing all pairs
+of accesses. A deletion is found where all launches that are named are among these pairs, and at least one is named if there is
+any. Many deletions leave all in order, because something else waits too: nothing may be named then, nor in the unchanged
+program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+
+# ----------------------------------------------------------------------------------------------------------------- programs
+# Each is run in a process that has loaded the libraries and not used a device yet. Ranks: RANK and WORLD_SIZE are set.
+
+
+def streams() -> None:
+    """This package's streams: an event, a wait for a stream, a query, a synchronisation."""
+    import ascend_aclnn as aclnn
+    from ascend_aclnn import ops
+
+    x = aclnn.asarray(np.ones((4, 1024), np.float32))
+    first, second = aclnn.Stream(), aclnn.Stream()
+    aclnn.synchronize()
+    with first:
+        y = ops.mul(x, x)
+    second.wait_event(first.record_event())
+    with second:
+        z = ops.add(y, x, 1)
+    first.wait_stream(second)
+    with first:
+        ops.mul(x, x, out=y)
+        ops.mul(z, z, out=y)
+    event = first.record_event()
+    event.synchronize()
+    assert (y.numpy() == 4).all()
+    with second:
+        ops.inplace_zero(y)
+    second.synchronize()
+    assert (y.numpy() == 0).all()
+
+
+def pinned() -> None:
+    """Copies from and to pinned memory on a stream of their own, through ctypes."""
+    import ctypes
+
+    import emulator_client
+
+    cann = emulator_client.Cann()
+    copies, work = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream")
+    there, done = cann.create("aclrtCreateEvent"), cann.create("aclrtCreateEvent")
+    host = cann.create("aclrtMallocHost", 4096)
+    x, y = (cann.tensor(np.ones(1024, np.float32)) for _ in range(2))
+    array = np.ctypeslib.as_array((ctypes.c_float * 1024).from_address(host))
+    for step in range(3):
+        array[:] = step
+        if step:
+            cann.aclrtStreamWaitEvent(copies, done)
+        cann.aclrtMemcpyAsync(x.address, 4096, host, 4096, 1, copies)
+        cann.aclrtRecordEvent(there, copies)
+        cann.aclrtStreamWaitEvent(work, there)
+        executor, _ = cann.prepare("aclnnMul", x, x, y)
+        cann.aclnnMul(None, 0, executor, work)
+        cann.aclrtRecordEvent(done, work)
+        cann.aclrtSynchronizeEvent(there)
+    cann.aclrtStreamWaitEvent(copies, done)
+    cann.aclrtMemcpyAsync(host, 4096, y.address, 4096, 2, copies)
+    cann.aclrtSynchronizeStream(copies)
+    assert (array == 4).all()
+    cann.aclrtMemcpy(host, 4096, x.address, 4096, 2)
+    cann.aclrtSynchronizeDevice()
+
+
+def graphs() -> None:
+    """A graph of two streams that is replayed between other launches."""
+    import ctypes
+
+    import emulator_client
+
+    cann = emulator_client.Cann()
+    first, second, third = (cann.create("aclrtCreateStream") for _ in range(3))
+    fork, joined, event = (cann.create("aclrtCreateEventExWithFlag", 1) for _ in range(3))
+    w, x, y, z = (cann.tensor(np.ones((4, 8), np.float32)) for _ in range(4))
+
+    def multiply(source: Any, out: Any, stream: int) -> None:
+        executor, _ = cann.prepare("aclnnMul", source, source, out)
+        cann.aclnnMul(None, 0, executor, stream)
+
+    cann.aclmdlRICaptureBegin(first, 0)
+    multiply(x, y, first)
+    cann.aclrtRecordEvent(fork, first)
+    cann.aclrtStreamWaitEvent(second, fork)
+    multiply(y, z, second)
+    cann.aclrtRecordEvent(joined, second)
+    cann.aclrtStreamWaitEvent(first, joined)
+    multiply(z, w, first)
+    model = ctypes.c_void_p()
+    cann.aclmdlRICaptureEnd(first, ctypes.byref(model))
+    for _ in range(2):
+        multiply(w, x, third)
+        cann.aclrtRecordEvent(event, third)
+        cann.aclrtStreamWaitEvent(first, event)
+        cann.aclmdlRIExecuteAsync(model, first)
+        cann.aclrtRecordEvent(event, first)
+        cann.aclrtStreamWaitEvent(third, event)
+        multiply(z, y, third)
+    cann.aclrtSynchronizeStream(third)
+    cann.read(y)
+    cann.aclrtSynchronizeDevice()
+    cann.aclmdlRIDestroy(model)
+
+
+def training() -> None:
+    """Two steps of torch_npu, with copies and a part of the work on a side stream."""
+    import torch
+    import torch_npu
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).npu()
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)
+    side, main = torch.npu.Stream(), torch.npu.current_stream()
+    source, target = torch.randn(2, 16, 32).pin_memory(), torch.randint(0, 8, (2, 16)).npu()
+    torch.npu.synchronize()
+    for step in range(2):
+        with torch.npu.stream(side):
+            x = source[step].to("npu", non_blocking=True)
+        main.wait_stream(side)
+        loss = torch.nn.functional.cross_entropy(net(x), target[step])
+        optimizer.zero_grad()
+        loss.backward()
+        side.wait_stream(main)
+        with torch.npu.stream(side):
+            norms = [p.grad.norm() for p in net.parameters()]
+            loss.record_stream(side)
+        main.wait_stream(side)
+        optimizer.step()
+        assert loss.item() > 0 and torch_npu is not None and norms[0].item() >= 0
+    torch.npu.synchronize()
+
+
+def _ranks(work: Callable[[Any, Any], None]) -> None:
+    import torch
+    import torch.distributed as dist
+    import torch_npu
+
+    assert torch_npu is not None
+    torch.npu.set_device(int(os.environ["RANK"]))
+    dist.init_process_group("hccl")
+    work(torch, dist)
+    torch.npu.synchronize()
+    dist.barrier()
+    os._exit(0)  # without what torch does at the end
+
+
+def ddp() -> None:
+    """A step of DistributedDataParallel with two buckets, and an all-reduce without waiting."""
+
+    def work(torch: Any, dist: Any) -> None:
+        torch.manual_seed(0)
+        device = torch.device("npu", dist.get_rank())
+        net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8)).to(device)
+        net = torch.nn.parallel.DistributedDataParallel(net, device_ids=[device.index], bucket_cap_mb=0.01)
+        optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)
+        net(torch.randn(16, 64, device=device)).square().mean().backward()
+        optimizer.step()
+        y = torch.ones(1024, device=device)
+        handle = dist.all_reduce(y, async_op=True)
+        handle.wait()
+        assert y.mul(2)[0].item() == 4
+
+    _ranks(work)
+
+
+def pipeline() -> None:
+    """Two micro-batches through two ranks, forwards and backwards."""
+
+    def work(torch: Any, dist: Any) -> None:
+        rank = dist.get_rank()
+        torch.manual_seed(rank)
+        device = torch.device("npu", rank)
+        net, shape = torch.nn.Linear(32, 32).to(device), (4, 32)
+        kept = []
+        for _ in range(2):
+            x = torch.randn(shape, device=device)
+            if rank == 0:
+                y = net(x)
+                dist.send(y.detach(), 1)
+            else:
+                dist.recv(x, 0)
+                x.requires_grad_()
+                y = net(x).square().sum()
+            kept.append((x, y))
+        for x, y in kept:
+            gradient = torch.empty(shape, device=device)
+            if rank == 0:
+                dist.recv(gradient, 1)
+                y.backward(gradient)
+            else:
+                y.backward()
+                dist.send(x.grad, 0)
+        assert net.weight.grad.abs().sum().item() > 0
+
+    _ranks(work)
+
+
+def attention_ffn() -> None:
+    """An attention rank and an FFN rank over windows (clients/attention_ffn.py of the tests)."""
+    import runpy
+
+    os.environ["LOCAL_RANK"] = os.environ["RANK"]
+    runpy.run_path(str(ROOT / "tests" / "emulator" / "clients" / "attention_ffn.py"), run_name="__main__")
+    os._exit(0)
+
+
+class Program(NamedTuple):
+    run: Callable[[], None]
+    torch: bool = False
+    ranks: int = 1
+    queue: str = "1"  # TASK_QUEUE_ENABLE
+    options: tuple[str, ...] = ()
+
+
+PROGRAMS = {
+    "streams": Program(streams),
+    "pinned": Program(pinned),
+    "graphs": Program(graphs),
+    **{f"training, queue {mode}": Program(training, True, queue=mode) for mode in "012"},
+    "ddp": Program(ddp, True, 2),
+    "pipeline": Program(pipeline, True, 2),
+    "attention-ffn": Program(attention_ffn, True, 2, options=("--cann", "8.5.0", "--soc", "Ascend910_9391")),
+}
+QUICK = ("streams", "pinned", "graphs")
+
+# --------------------------------------------------------------------------------------------------------- what is expected
+
+
+class Access(NamedTuple):
+    task: int  # its node
+    kind: int  # 0 read, 1 update, 2 write
+    name: str  # "aclnnMul out (1 of 2)"
+
+
+Pair = tuple[str, str]  # of the later and the earlier access
+
+
+class Order:
+    """The order of a run: which tasks come before which, whatever the emulated device's clocks say of it."""
+
+    def __init__(self, trace: Path) -> None:
+        self.before: list[int] = []  # of each node the nodes before it, one bit each
+        self.waits: set[int] = set()  # the numbers of the calls that waited
+        self.pairs: list[tuple[Access, Access]] = []  # that have bytes in common of which one is written
+        self._last: dict[int, int] = {0: 0}  # of each timeline the nodes that its next one comes after
+        self._clocks: dict[int, int] = {}
+        self._rows = np.zeros((0, 4), np.int64)  # start, end, kind, number of the access
+        self._count = 0
+        self._accesses: list[Access] = []
+        task = ""
+        for line in trace.read_text().splitlines():
+            word, *rest = line.split(" ")
+            if word == "task":
+                timeline, number, stream = int(rest[0]), rest[1], rest[2]
+                task = f"{rest[3]} {{}} ({number} of {stream})"
+                self._node(timeline)
+            elif word == "access":
+                self._access(task, rest)
+            elif word == "clock":
+                self._clocks[int(rest[0])] = self._past(int(rest[1]))
+            elif word == "wait":
+                timeline, clock, call = map(int, rest)
+                self._join(timeline, self._clocks[clock] if clock else self._everything(), call)
+            elif word == "host":
+                timeline, call = map(int, rest)
+                self._join(0, self._past(timeline), call)
+            elif word == "passed":
+                clock, call = map(int, rest)
+                self._join(0, self._clocks[clock] if clock else self._everything(), call)
+            elif word == "forget":
+                start, size = map(int, rest)
+                rows = self._rows[: self._count]
+                rows[(rows[:, 0] < start + size) & (rows[:, 1] > start), 2] = -1
+            elif word == "new":
+                self._last.setdefault(int(rest[0]), 0)
+
+    def _everything(self) -> int:
+        return (1 << len(self.before)) - 1
+
+    def _past(self, timeline: int) -> int:
+        return self._last.get(timeline, 0) | self._last[0]
+
+    def _node(self, timeline: int) -> None:
+        past = self._past(timeline)
+        self._last[timeline] = past | 1 << len(self.before)
+        self.before.append(past)
+
+    def _join(self, timeline: int, past: int, call: int) -> None:
+        if call:
+            self.waits.add(call)
+        self._last[timeline] = self._last.get(timeline, 0) | past
+
+    def _access(self, task: str, words: list[str]) -> None:
+        kind, address, size, rows, pitch, vague, member = map(int, words[:7])
+        argument = words[7] + (f"[{member}]" if member >= 0 else "")
+        if vague or not size:
+            return
+        node = len(self.before) - 1
+        access = Access(node, kind, task.format(argument))
+        for row in range(rows):
+            start = address + row * pitch
+            old = self._rows[: self._count]
+            common = (old[:, 0] < start + size) & (old[:, 1] > start) & (old[:, 2] >= 0)
+            for number in set(old[common, 3].tolist()):
+                other = self._accesses[number]
+                if other.task != node and (kind or other.kind) and not self.before[node] >> other.task & 1:
+                    self.pairs.append((access, other))
+            if self._count == len(self._rows):
+                self._rows = np.concatenate([self._rows, np.zeros((self._count + 1024, 4), np.int64)])
+            self._rows[self._count] = start, start + size, kind, len(self._accesses)
+            self._count += 1
+        self._accesses.append(access)
+
+    def unordered(self) -> set[Pair]:
+        return {(later.name, earlier.name) for later, earlier in self.pairs}
+
+
+# ------------------------------------------------------------------------------------------------------------------- a run
+
+
+def _side(side: dict[str, Any]) -> str:
+    argument = side["argument"] + (f"[{side['member']}]" if side["member"] >= 0 else "")
+    return f"{side['operator']} {argument} ({side['number']} of {side['stream']})"
+
+
+class Result(NamedTuple):
+    waits: int  # calls that wait
+    named: set[Pair]
+    others: list[str]  # findings of other kinds
+    unordered: set[Pair]
+    failed: str
+
+
+def _read(folder: Path, failed: str) -> Result:
+    """What one run of one rank has left."""
+    named, others = set(), []
+    for line in (folder / "report").read_text().splitlines():
+        finding = json.loads(line)
+        if "times" in finding or finding["severity"] != "error":
+            continue
+        if finding["identifier"].startswith("sync/"):
+            named.add((_side(finding["later"]), _side(finding["earlier"])))
+        else:
+            others.append(finding["text"])
+    trace = folder / "trace"
+    order = Order(trace) if trace.exists() else None
+    return Result(len(order.waits) if order else 0, named, others, order.unordered() if order else set(), failed)
+
+
+def _run_one(program: Program, folder: Path, rank: int, deleted: int, deleted_rank: int, port: int) -> int:
+    """Runs a program in a forked process; its number."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        with open(folder / "output", "w") as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        (folder / "report").touch()
+        os.environ.update(
+            ASCEND_EMULATOR_VALIDATE_REPORT=str(folder / "report"),
+            ASCEND_EMULATOR_VALIDATE_TRACE=str(folder / "trace"),
+            ASCEND_EMULATOR_VALIDATE_DELETE=str(deleted if rank == deleted_rank else 0),
+            RANK=str(rank),
+            WORLD_SIZE=str(program.ranks),
+            MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=str(port),
+        )
+        program.run()
+        status = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def run(program: Program, deleted: int = 0, deleted_rank: int = 0, patience: int = 300) -> list[Result]:
+    """Runs a program without one of its waits (0: unchanged); a result for each rank."""
+    with tempfile.TemporaryDirectory(prefix="race-") as name:
+        folders = [Path(name, str(rank)) for rank in range(program.ranks)]
+        for folder in folders:
+            folder.mkdir()
+        port = _free_port()
+        processes = [_run_one(program, f, rank, deleted, deleted_rank, port) for rank, f in enumerate(folders)]
+        ends, failed = time.monotonic() + patience, [""] * program.ranks
+        for rank, process in enumerate(processes):
+            pid = 0
+            while pid == 0 and time.monotonic() < ends:
+                pid, status = os.waitpid(process, os.WNOHANG)
+                if pid == 0:
+                    time.sleep(0.02)
+            if pid == 0:
+                os.kill(process, signal.SIGKILL)
+                os.waitpid(process, 0)
+                failed[rank] = "it did not end"
+            elif status != 0:
+                failed[rank] = (folders[rank] / "output").read_text()[-1500:] or f"status {status}"
+        return [_read(folder, why) for folder, why in zip(folders, failed)]
+
+
+def _judge(result: Result) -> str:
+    """ "": right; else what is wrong."""
+    if result.failed:
+        return f"failed: {result.failed}"
+    if not result.named <= result.unordered:
+        return f"named, though in order: {sorted(result.named - result.unordered)[:2]}"
+    if result.unordered and not result.named:
+        return f"not found: {sorted(result.unordered)[:2]}"
+    return ""
+
+
+class Row(NamedTuple):
+    program: str
+    tried: int
+    in_order: int  # deletions after which everything is still in order
+    found: int
+    missed: int
+    false_alarms: int
+    wrong: list[str]
+
+
+def measure(name: str, most: Optional[int]) -> Row:
+    """Every deletion of a program, or some that are spread evenly."""
+    program = PROGRAMS[name]
+    wrong, tried, in_order, found, missed = [], 0, 0, 0, 0
+    unchanged = run(program)
+    alarms = 0
+    for rank, result in enumerate(unchanged):
+        bad = _judge(result) or "; ".join(map(str, [*result.named, *result.others]))
+        if bad:
+            alarms += 1
+            wrong.append(f"{name}, rank {rank}, unchanged: {bad}")
+    deletions = [(rank, n) for rank, result in enumerate(unchanged) for n in range(1, result.waits + 1)]
+    if most is not None and len(deletions) > most:
+        deletions = [deletions[i * len(deletions) // most] for i in range(most)]
+    for rank, number in deletions:
+        results = run(program, number, rank)
+        tried += 1
+        bad = _judge(results[rank])
+        others = [text for other, result in enumerate(results) if other != rank for text in map(str, result.named)]
+        if bad or others:
+            absent = bad.startswith(("not found", "failed"))
+            missed += absent
+            alarms += not absent
+            wrong.append(f"{name}, rank {rank}, wait {number}: {bad or others[0]}")
+        elif results[rank].unordered:
+            found += 1
+        else:
+            in_order += 1
+    return Row(name, tried, in_order, found, missed, alarms, wrong)
+
+
+HEAD = ("program", "deletions tried", "still in order", "found, both launches named", "missed", "false alarms")
+
+
+def table(rows: list[Row]) -> Iterator[str]:
+    yield f"| {' | '.join(HEAD)} |"
+    yield "|---|" + "--:|" * (len(HEAD) - 1)
+    for row in rows:
+        yield f"| {' | '.join(map(str, row[:6]))} |"
+
+
+def child(names: list[str], most: Optional[int]) -> None:
+    """In a process under the emulated libraries: measures some programs and prints rows as JSON."""
+    sys.path.append(str(ROOT / "tests" / "helpers"))
+    if any(PROGRAMS[name].torch for name in names):
+        import torch
+        import torch_npu
+
+        torch.set_num_threads(1)
+        assert torch_npu is not None
+    else:
+        import emulator_client
+
+        assert emulator_client
+    for name in names:
+        print(json.dumps(measure(name, most)), flush=True)
+
+
+def main(arguments: Optional[list[str]] = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--long", action="store_true", help="every deletion of all programs")
+    parser.add_argument("--most", type=int, metavar="N", help="at most so many deletions of each program")
+    parser.add_argument("--program", action="append", choices=PROGRAMS, help="only this one; may be repeated")
+    parser.add_argument("--cann", metavar="RELEASE", default="8.1.RC1")
+    parser.add_argument("--write", action="store_true", help="also write docs/results/races.md")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    names = options.program or list(PROGRAMS)
+    most = options.most if options.most is not None else None if options.long else 6
+    if options.child:
+        child(names, most)
+        return 0
+    rows = []
+    for name in names:
+        program = PROGRAMS[name]
+        command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--cann", options.cann, *program.options]
+        command += ["--", sys.executable, __file__, "--child", "--program", name]
+        command += ["--long"] if most is None else ["--most", str(most)]
+        variables = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TASK_QUEUE_ENABLE": program.queue}
+        variables["ASCEND_EMULATOR_VALIDATE"] = "memory,sync"
+        done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+        found = re.findall(r"^\[.*\]$", done.stdout, re.M)
+        row = Row(*json.loads(found[-1])) if found else Row(name, 0, 0, 0, 1, 0, [f"{name}: {done.stdout[-500:]}"])
+        rows.append(row)
+        print(f"{row.program}: {dict(zip(HEAD[1:], row[1:6]))}", file=sys.stderr, flush=True)
+    lines = list(table(rows))
+    print("\n".join(lines))
+    for row in rows:
+        for text in row.wrong:
+            print(text)
+    if options.write:
+        write(lines, options)
+    return int(any(row.missed or row.false_alarms or row.tried == 0 for row in rows))
+
+
+def write(lines: list[str], options: argparse.Namespace) -> None:
+    title = [
+        "# Deleted waits",
+        "",
+        "Written by `scripts/race_table.py --long --write`; its first lines say what is counted.",
+        "",
+    ]
+    heading = [f"CANN {options.cann}:", ""]
+    (ROOT / "docs" / "results" / "races.md").write_text("\n".join([*title, *heading, *lines, ""]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
