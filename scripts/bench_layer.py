@@ -145,14 +145,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         number = 0
 
-        def measure(title: str, command: list[str], names: list[str], **settings: str) -> None:
+        def measure(title: str, command: list[str], names: list[str], recording: bool = True, **settings: str) -> None:
             nonlocal number
             number += 1
             plain = environment(home, ASCEND_EMULATOR_NOOP="1", ASCEND_EMULATOR_LEAKS="0", **settings)
             record = Path(folder) / f"{number}.aclnn"
-            best = compared(
-                command, names, plain, layer_run.environment(layer_run.Options(record), plain), options.turns
-            )
+            layered = layer_run.environment(layer_run.Options(record), plain)
+            if not recording:
+                del layered["ASCEND_LAYER_RECORD"]
+            best = compared(command, names, plain, layered, options.turns)
             for name, ((one, all_one), (other, all_other)) in best.items():
                 more = other - one
                 row = [f"{title}: {name}", f"{one:.2f}", f"{other:.2f}", f"{more:+.2f}", f"{more / one:+.0%}"]
@@ -169,6 +170,7 @@ def main() -> None:
             [find_compiler(), "-O2", f"-DCOUNT={TURN}", str(source), *places, "-o", str(program)], check=True
         )
         measure("C", [str(program)], ["add"])
+        measure("C, recording nothing", [str(program)], ["add"], recording=False)
         if importlib.util.find_spec("torch_npu"):
             names = ["mm", "add", "rms_norm"]
             measure("torch_npu", [sys.executable, "-c", TORCH, str(TURN)], names, OMP_NUM_THREADS="1")
@@ -180,7 +182,11 @@ def main() -> None:
                 TASK_QUEUE_ENABLE="0",
             )
     if options.write:
-        text = "Microseconds per operator: of the calling thread, and (both) of all the program's threads on the processors."
+        text = (
+            "Microseconds per operator without data: of the calling thread, and (both) of all the program's threads on the "
+            "processors; the least of the turns. Operators do nothing. Queue off is TASK_QUEUE_ENABLE=0: the calling thread does "
+            "all of torch_npu's work. Recording nothing is the floor: the shims forward and know the handles."
+        )
         bench_results.write(
             "layer", "The recording layer", "scripts/bench_layer.py --write", text, [bench_results.Table(head, rows)]
         )

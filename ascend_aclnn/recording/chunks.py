@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Union
 
 MAGIC = b"ACLNNREC"
-VERSION = 1
+VERSION = 2  # 1 has no brief records; both are read
 PREFIX = struct.Struct("<8sII")  # magic, version, reserved
 HEADER = struct.Struct("<4sIQ")  # type, CRC-32 of length and payload, length of the payload
 LENGTH = struct.Struct("<Q")
@@ -31,7 +31,9 @@ CALL = b"CALL"
 NOTE = b"NOTE"
 DATA = b"DATA"
 END = b"DONE"
-TYPES = frozenset((HEAD, OPERATOR, TENSOR, SITE, LAUNCH, RETURN, CALL, NOTE, DATA, END))
+BRIEF_LAUNCH = b"LNCH"  # what OPER and RETN say where there are neither data nor errors, in few bytes
+BRIEF_RETURN = b"LRET"
+TYPES = frozenset((HEAD, OPERATOR, TENSOR, SITE, LAUNCH, RETURN, CALL, NOTE, DATA, END, BRIEF_LAUNCH, BRIEF_RETURN))
 
 DATA_HEADER = struct.Struct("<16sIIQ")  # BLAKE2b-128 of the bytes, codec, reserved, number of bytes
 RAW, ZLIB = 0, 1  # codecs
@@ -65,9 +67,9 @@ class ChunkFile:
             magic, version, _ = PREFIX.unpack(prefix) if len(prefix) == PREFIX.size else (b"", 0, 0)
             if magic != MAGIC:
                 raise RecordingError(f"{self.path} is no recording: it does not begin with {MAGIC.decode()}")
-            if version != VERSION:
+            if not 1 <= version <= VERSION:
                 raise RecordingError(
-                    f"{self.path} is a recording of version {version}; this ascend_aclnn reads version {VERSION}"
+                    f"{self.path} is a recording of version {version}; this ascend_aclnn reads versions up to {VERSION}"
                 )
         except BaseException:
             self.close()

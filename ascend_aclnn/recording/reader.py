@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ascend_aclnn.core.interface import Storage, StreamHandle
 from ascend_aclnn.core.stored import StoredTensor
-from ascend_aclnn.recording import chunks, records
+from ascend_aclnn.recording import brief, chunks, records
 from ascend_aclnn.recording.chunks import Chunk, ChunkFile, RecordingError
 from ascend_aclnn.recording.records import Call, End, Header, Launch, TensorDescription, TensorValue
 
@@ -83,7 +83,7 @@ class Recording:
             if chunk.type == chunks.DATA:
                 self._note_data(chunk, payload)
             elif chunk.type in _EVENTS:
-                if chunk.type == chunks.LAUNCH:
+                if chunk.type in (chunks.LAUNCH, chunks.BRIEF_LAUNCH):
                     self._launches.append(len(self._kinds))
                 self._kinds.append(_EVENTS.index(chunk.type))
                 self._starts.append(chunk.start)
@@ -154,17 +154,20 @@ class Recording:
 
     def _parse(self, chunk: Chunk, payload: bytes, use: Callable[[bytes, Any], T]) -> T:
         try:
-            return use(chunk.type, chunks.from_json(payload))
+            return use(chunk.type, payload if chunk.type in _BRIEF else chunks.from_json(payload))
         except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
             raise self._file.error(chunk.start, f"the record {chunk.type.decode()} is refused: {error}") from None
 
     def _read_event(self, kind: bytes, record: Any) -> Event:
-        if kind == chunks.LAUNCH:
-            launch = self._tables.launch(record)
+        if kind in (chunks.LAUNCH, chunks.BRIEF_LAUNCH):
+            launch = self._tables.launch(record) if kind == chunks.LAUNCH else brief.launch(record, self._tables)
             chunk = self._returns.get(launch.index)
             if chunk is None:
                 return launch
-            return self._tables.returned(launch, chunks.from_json(self._file.payload(chunk)))
+            payload = self._file.payload(chunk)
+            if chunk.type == chunks.BRIEF_RETURN:
+                return brief.returned(launch, payload)
+            return self._tables.returned(launch, chunks.from_json(payload))
         if kind == chunks.CALL:
             return records.call(record)
         return Note(records.Fields(record).string("text"))
@@ -177,8 +180,8 @@ class Recording:
             tables.add(tables.operators, record, records.prototype(record))
         elif kind == chunks.SITE:
             tables.add(tables.sites, record, tables.site(record))
-        elif kind == chunks.RETURN:
-            index = records.Fields(record).integer("index", low=0)
+        elif kind in (chunks.RETURN, chunks.BRIEF_RETURN):
+            index = records.Fields(record).integer("index", low=0) if kind == chunks.RETURN else brief.index(record)
             if index >= len(self._launches) or index in self._returns:
                 raise ValueError(f"index is {index}; there is no launch of that number, or it has returned before")
             self._returns[index] = self._current
@@ -229,7 +232,8 @@ class Launches(Sequence[Launch]):
         return self._recording._launch(number)
 
 
-_EVENTS = (chunks.LAUNCH, chunks.CALL, chunks.NOTE)
+_EVENTS = (chunks.LAUNCH, chunks.CALL, chunks.NOTE, chunks.BRIEF_LAUNCH)
+_BRIEF = (chunks.BRIEF_LAUNCH, chunks.BRIEF_RETURN)
 
 
 def elements(description: TensorDescription, data: bytes, limit: int = LIMIT) -> npt.NDArray[Any]:

@@ -356,7 +356,7 @@ class Tables:
 
     def launch(self, record: Any) -> Launch:
         fields = Fields(record)
-        operator = _at("op", self.operators, fields.integer("op", low=0))
+        operator = at("op", self.operators, fields.integer("op", low=0))
         values = tuple(self.value(item) for item in fields.items("args"))
         if len(values) != len(operator.parameters):
             raise ValueError(
@@ -375,7 +375,7 @@ class Tables:
             fields.integer("device", 0),
             (threads[0], threads[1]),
             (times[0], times[1], 0, 0),
-            () if site < 0 else _at("site", self.sites, site),
+            () if site < 0 else at("site", self.sites, site),
             fields.string("error", ""),
             fields.string("left_out", ""),
         )
@@ -416,7 +416,7 @@ class Tables:
 
     def _tensor(self, fields: Fields) -> TensorValue:
         before = key_of_data("before", fields.take("before")) if "before" in fields else None
-        description = _at("tensor", self.tensors, fields.integer("tensor", low=0))
+        description = at("tensor", self.tensors, fields.integer("tensor", low=0))
         return TensorValue(description, fields.integer("address", 0), before)
 
     def _tensors(self, fields: Fields) -> tuple[Optional[TensorValue], ...]:
@@ -523,7 +523,7 @@ def end(record: Any) -> End:
     return End(fields.integer("launches", low=0), fields.integer("calls", low=0), fields.string("left_out", ""))
 
 
-def _at(name: str, table: list[Any], index: int) -> Any:
+def at(name: str, table: list[Any], index: int) -> Any:
     if index >= len(table):
         raise ValueError(f"{name} is {index}; {len(table)} have been described so far")
     return table[index]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from layer_tools import run
 
 from ascend_aclnn.cli.emulator import environment as emulated_environment
 from ascend_aclnn.layer import run as layer_run
-from ascend_aclnn.layer.build import build_layer
+from ascend_aclnn.layer.build import CSRC, build_layer
 from ascend_aclnn.layer.exports import read_library
 from ascend_aclnn.recording import Call, Recording
 
@@ -345,3 +347,16 @@ def test_the_emulated_device_is_recognised_behind_the_layer(emulator_home: Path,
     program = "import ascend_aclnn as a; b = a.backend(); print(b.name, b.emulated, b.library_path.parent.parent.name)"
     done = run([sys.executable, "-c", program], variables(emulator_home, tmp_path / "a.aclnn"))
     assert done.stdout.startswith("npu True") and done.stdout.strip().endswith("-layer")
+
+
+@pytest.mark.parametrize("flags", [(), ("-DLAYER_PLAIN_CRC",)], ids=["by carry-less products", "by tables"])
+def test_checksums_are_those_of_zlib(compiler: str, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    library = tmp_path / "file.so"
+    command = [compiler, "-O2", "-shared", "-fPIC", "-D_GNU_SOURCE", *flags, str(CSRC / "file.c"), "-o", str(library)]
+    subprocess.run(command, check=True)
+    checksum = ctypes.CDLL(str(library)).file_crc
+    checksum.restype, checksum.argtypes = ctypes.c_uint32, (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t)
+    data = os.urandom(1000)
+    for count in range(len(data)):
+        for start in (0, 0xDEADBEEF):
+            assert checksum(start, data, count) == zlib.crc32(data[:count], start)

@@ -6,10 +6,11 @@
 #include "protocol.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARDS 64
+#define SHARDS 16
 #define MOST_DIMS 64
 
 typedef struct entry {
@@ -21,20 +22,31 @@ typedef struct entry {
 } entry;
 
 typedef struct {
-    pthread_mutex_t lock;
+    bool locked;
     entry **buckets;
     uint64_t count, size;
     entry *unused;
 } __attribute__((aligned(64))) shard;
 
-static shard shards[SHARDS] = {[0 ... SHARDS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+static shard shards[SHARDS];
+
+/* A shard is locked for some dozens of instructions at a time. */
+static void lock_shard(shard *s) {
+    while (__atomic_exchange_n(&s->locked, true, __ATOMIC_ACQUIRE)) {
+        for (int i = 0; __atomic_load_n(&s->locked, __ATOMIC_RELAXED); i++) {
+            if (i % 100 == 99) sched_yield();
+        }
+    }
+}
+
+static void unlock_shard(shard *s) { __atomic_store_n(&s->locked, false, __ATOMIC_RELEASE); }
 
 static uint64_t hash_of(const void *handle) { return ((uint64_t)(uintptr_t)handle >> 4) * 0x9E3779B97F4A7C15ull; }
-static shard *shard_of(const void *handle) { return &shards[hash_of(handle) >> 58]; }
+static shard *shard_of(const void *handle) { return &shards[hash_of(handle) >> 60]; }
 static entry **bucket_of(shard *s, const void *handle) { return &s->buckets[hash_of(handle) >> 20 & (s->size - 1)]; }
 
 static void grow(shard *s) {
-    uint64_t size = s->size > 0 ? 4 * s->size : 256, old_size = s->size;
+    uint64_t size = s->size > 0 ? 4 * s->size : 64, old_size = s->size;
     entry **old = s->buckets;
     s->buckets = calloc(size, sizeof *s->buckets);
     if (s->buckets == NULL) abort();
@@ -85,10 +97,10 @@ static entry *put(shard *s, const void *handle, char kind) {
 object object_of(const void *handle) {
     object value = {0};
     shard *s = shard_of(handle);
-    pthread_mutex_lock(&s->lock);
+    lock_shard(s);
     const entry *e = find(s, handle);
     if (e != NULL) value = e->value;
-    pthread_mutex_unlock(&s->lock);
+    unlock_shard(s);
     return value;
 }
 
@@ -101,13 +113,13 @@ static struct {
 } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void objects_lock(void) {
-    for (int i = 0; i < SHARDS; i++) pthread_mutex_lock(&shards[i].lock);
+    for (int i = 0; i < SHARDS; i++) lock_shard(&shards[i]);
     pthread_mutex_lock(&known.lock);
 }
 
 void objects_unlock(void) {
     pthread_mutex_unlock(&known.lock);
-    for (int i = 0; i < SHARDS; i++) pthread_mutex_unlock(&shards[i].lock);
+    for (int i = 0; i < SHARDS; i++) unlock_shard(&shards[i]);
 }
 
 static uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -131,6 +143,12 @@ static void grow_known(void) {
     known.size = size;
 }
 
+static bool is_like(const description *d, int dtype, int format, int64_t offset, uint64_t rank, uint64_t storage_rank,
+                    const int64_t *numbers, uint64_t count) {
+    return d->dtype == dtype && d->format == format && d->offset == offset && d->rank == rank && d->storage_rank == storage_rank &&
+           memcmp(d->numbers, numbers, count * sizeof *numbers) == 0;
+}
+
 /* The description that all tensors like this one share. */
 static const description *describe(const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
                                    int format, const int64_t *storage, uint64_t storage_rank) {
@@ -145,13 +163,17 @@ static const description *describe(const int64_t *dims, uint64_t rank, int dtype
     }
     count += rank;
     for (uint64_t i = 0; i < storage_rank; i++) numbers[count++] = storage[i];
-    uint64_t hash = mixed(mixed((uint64_t)(uint32_t)dtype << 32 | (uint32_t)format, (uint64_t)offset), rank << 32 | storage_rank);
-    for (uint64_t i = 0; i < count; i++) hash = mixed(hash, (uint64_t)numbers[i]);
+    uint64_t hash = 0, salt = rank << 32 | storage_rank; /* products that do not wait for each other */
+    for (uint64_t i = 0; i < count; i++, salt += 0x9E3779B97F4A7C15ull) hash += ((uint64_t)numbers[i] ^ salt) * 0xff51afd7ed558ccdull;
+    hash = mixed(mixed(hash, (uint64_t)(uint32_t)dtype << 32 | (uint32_t)format), (uint64_t)offset);
+    /* Descriptions live for ever, so a thread finds those that it used last without the lock. */
+    static _Thread_local description *recent[64];
+    description **last = &recent[hash >> 58];
+    if (*last != NULL && (*last)->hash == hash && is_like(*last, dtype, format, offset, rank, storage_rank, numbers, count)) return *last;
     pthread_mutex_lock(&known.lock);
     description *d = known.size > 0 ? known.buckets[hash & (known.size - 1)] : NULL;
     for (; d != NULL; d = d->next) {
-        if (d->hash == hash && d->dtype == dtype && d->format == format && d->offset == offset && d->rank == rank &&
-            d->storage_rank == storage_rank && memcmp(d->numbers, numbers, count * sizeof *numbers) == 0) break;
+        if (d->hash == hash && is_like(d, dtype, format, offset, rank, storage_rank, numbers, count)) break;
     }
     if (d == NULL) {
         if (known.count >= known.size) grow_known();
@@ -164,6 +186,7 @@ static const description *describe(const int64_t *dims, uint64_t rank, int dtype
         known.count++;
     }
     pthread_mutex_unlock(&known.lock);
+    *last = d;
     return d;
 }
 
@@ -215,11 +238,11 @@ void byte_range(const description *d, uint64_t *start, uint64_t *stop) {
 static void set_tensor(const void *tensor, const description *d, const void *data) {
     if (tensor == NULL || d == NULL) return;
     shard *s = shard_of(tensor);
-    pthread_mutex_lock(&s->lock);
+    lock_shard(s);
     entry *e = put(s, tensor, LETTER_TENSOR);
     e->value.shape = d;
     e->value.address = (uint64_t)(uintptr_t)data;
-    pthread_mutex_unlock(&s->lock);
+    unlock_shard(s);
 }
 
 void layer_made_tensor(const void *tensor, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides,
@@ -243,10 +266,10 @@ void layer_changed_tensor(const void *tensor, const int64_t *dims, uint64_t rank
 
 void layer_moved_tensor(const void *tensor, const void *data) {
     shard *s = shard_of(tensor);
-    pthread_mutex_lock(&s->lock);
+    lock_shard(s);
     entry *e = find(s, tensor);
     if (e != NULL && e->value.kind == LETTER_TENSOR) e->value.address = (uint64_t)(uintptr_t)data;
-    pthread_mutex_unlock(&s->lock);
+    unlock_shard(s);
 }
 
 void layer_moved_member(const void *list, uint64_t member, const void *data) {
@@ -259,12 +282,12 @@ void layer_made_scalar(const void *scalar, const void *value, int dtype) {
     if (scalar == NULL || value == NULL) return;
     uint64_t bits = bits_of(dtype), size = bits < 8 ? bits > 0 : bits / 8;
     shard *s = shard_of(scalar);
-    pthread_mutex_lock(&s->lock);
+    lock_shard(s);
     entry *e = put(s, scalar, LETTER_SCALAR);
     e->value.dtype = dtype;
     e->value.size = (uint32_t)size;
     memcpy(e->value.bytes, value, size);
-    pthread_mutex_unlock(&s->lock);
+    unlock_shard(s);
 }
 
 /* Room for `count` items of an array or list. */
@@ -280,14 +303,14 @@ void layer_made_array(const void *array, char kind, const void *values, uint64_t
     if (array == NULL) return;
     if (values == NULL) count = 0;
     shard *s = shard_of(array);
-    pthread_mutex_lock(&s->lock);
+    lock_shard(s);
     uint64_t *words = items(put(s, array, kind), count);
     for (uint64_t i = 0; i < count; i++) {
         double number = kind == LETTER_FLOAT_ARRAY ? (double)((const float *)values)[i] : 0;
         if (kind == LETTER_FLOAT_ARRAY) memcpy(&words[i], &number, sizeof number);
         else words[i] = kind == LETTER_BOOL_ARRAY ? ((const uint8_t *)values)[i] != 0 : ((const uint64_t *)values)[i];
     }
-    pthread_mutex_unlock(&s->lock);
+    unlock_shard(s);
 }
 
 void layer_made_list(const void *list, const void *const *members, uint64_t count) {
@@ -298,16 +321,16 @@ void layer_made_list(const void *list, const void *const *members, uint64_t coun
         if (members[i] != NULL && object_of(members[i]).kind == LETTER_SCALAR) kind = LETTER_SCALAR_LIST;
     }
     shard *s = shard_of(list);
-    pthread_mutex_lock(&s->lock);
+    lock_shard(s);
     uint64_t *words = items(put(s, list, kind), count);
     for (uint64_t i = 0; i < count; i++) words[i] = (uint64_t)(uintptr_t)members[i];
-    pthread_mutex_unlock(&s->lock);
+    unlock_shard(s);
 }
 
 void layer_forget(const void *handle) {
     if (handle == NULL) return;
     shard *s = shard_of(handle);
-    pthread_mutex_lock(&s->lock);
+    lock_shard(s);
     entry *e = find(s, handle);
     uint64_t count = 0, *members = NULL;
     if (e != NULL) {
@@ -325,7 +348,7 @@ void layer_forget(const void *handle) {
         s->unused = e;
         s->count--;
     }
-    pthread_mutex_unlock(&s->lock);
+    unlock_shard(s);
     for (uint64_t i = 0; i < count; i++) layer_forget((const void *)(uintptr_t)members[i]);
     free(members);
 }

@@ -98,6 +98,7 @@ static uint64_t number_of(const char *name, uint64_t otherwise) {
 
 static void pending_lock(void);
 static void pending_unlock(void);
+static void pending_forget(void);
 
 static void before_fork(void) {
     pthread_mutex_lock(&lock);
@@ -119,6 +120,7 @@ static void in_child(void) {
     tensor_count = operator_count = 0;
     fork_count++;
     this_thread = 0;
+    pending_forget();
     after_fork();
 }
 
@@ -244,7 +246,11 @@ bool recorder_ready(void) {
 
 void recorder_write(const char type[4], const text *t) {
     if (t->length > 1u << 24) return; /* longer than a reader takes: a list of millions */
-    if (!file_append(type, NULL, 0, t->data, t->length) && !failed) {
+    recorder_append(type, t->data, t->length);
+}
+
+void recorder_append(const char type[4], const void *payload, size_t length) {
+    if (!file_append(type, NULL, 0, payload, length) && !failed) {
         failed = true;
         fprintf(stderr, "ascend-aclnn layer: the recording ends here: %s\n", strerror(errno));
     }
@@ -317,11 +323,18 @@ struct layer_launch {
     layer_value values[];
 };
 
+/* Launches between their phases. Most are alone in the slot of their executor, and need no lock; the others are in lists. */
 #define BUCKETS 256
+static struct {
+    const void *executor; /* NULL: the slot is free; BUSY: it is being changed */
+    layer_launch *launch;
+} slots[BUCKETS];
+#define BUSY ((const void *)slots)
 static struct {
     pthread_mutex_t lock;
     layer_launch *first;
 } pending[BUCKETS] = {[0 ... BUCKETS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+static uint64_t listed; /* launches in lists */
 
 static void pending_lock(void) {
     for (int i = 0; i < BUCKETS; i++) pthread_mutex_lock(&pending[i].lock);
@@ -331,31 +344,74 @@ static void pending_unlock(void) {
     for (int i = 0; i < BUCKETS; i++) pthread_mutex_unlock(&pending[i].lock);
 }
 
+/* In the child of a fork: what other threads of the parent's were changing is lost. */
+static void pending_forget(void) {
+    for (int i = 0; i < BUCKETS; i++) {
+        if (slots[i].executor == BUSY) slots[i].executor = NULL;
+    }
+}
+
 static unsigned bucket_of(const void *executor) { return (unsigned)((uint64_t)(uintptr_t)executor * 0x9E3779B97F4A7C15ull >> 56); }
+
+/* A thread keeps the memory of its last launch for the next one. */
+#define USUAL_VALUES 32
+static _Thread_local layer_launch *spare;
+
+static layer_launch *new_launch(uint32_t count) {
+    layer_launch *launch = count <= USUAL_VALUES ? spare : NULL;
+    if (launch != NULL) {
+        spare = NULL;
+        return launch;
+    }
+    uint32_t room = count > USUAL_VALUES ? count : USUAL_VALUES;
+    launch = malloc(sizeof *launch + room * sizeof launch->values[0]);
+    if (launch == NULL) abort();
+    return launch;
+}
 
 static void free_launch(layer_launch *launch) {
     if (launch == NULL) return;
     free(launch->strings);
-    free(launch);
+    if (spare == NULL && launch->operator->count <= USUAL_VALUES) spare = launch;
+    else free(launch);
 }
 
 /* Takes what is known of an executor out of the table. */
 static layer_launch *take(const void *executor) {
     unsigned bucket = bucket_of(executor);
+    const void *expected = executor;
+    if (executor == NULL) return NULL;
+    if (__atomic_load_n(&slots[bucket].executor, __ATOMIC_RELAXED) == executor &&
+        __atomic_compare_exchange_n(&slots[bucket].executor, &expected, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        layer_launch *launch = slots[bucket].launch;
+        __atomic_store_n(&slots[bucket].executor, NULL, __ATOMIC_RELEASE);
+        return launch;
+    }
+    if (__atomic_load_n(&listed, __ATOMIC_ACQUIRE) == 0) return NULL;
     pthread_mutex_lock(&pending[bucket].lock);
     layer_launch **at = &pending[bucket].first, *found;
     while (*at != NULL && (*at)->executor != executor) at = &(*at)->next;
     found = *at;
-    if (found != NULL) *at = found->next;
+    if (found != NULL) {
+        *at = found->next;
+        __atomic_fetch_sub(&listed, 1, __ATOMIC_ACQ_REL);
+    }
     pthread_mutex_unlock(&pending[bucket].lock);
     return found;
 }
 
 static void keep(layer_launch *launch) {
     unsigned bucket = bucket_of(launch->executor);
+    const void *free_slot = NULL;
+    if (__atomic_compare_exchange_n(&slots[bucket].executor, &free_slot, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        slots[bucket].launch = launch;
+        __atomic_store_n(&slots[bucket].executor, launch->executor, __ATOMIC_RELEASE);
+        return;
+    }
     pthread_mutex_lock(&pending[bucket].lock);
     launch->next = pending[bucket].first;
     pending[bucket].first = launch;
+    __atomic_fetch_add(&listed, 1, __ATOMIC_ACQ_REL);
     pthread_mutex_unlock(&pending[bucket].lock);
 }
 
@@ -558,16 +614,110 @@ static void write_values(text *t, const layer_operator *operator, const layer_va
     text_literal(t, "]");
 }
 
+/* --------------------------------------------------------------------------------------------------- brief records (LNCH) */
+
+#define MOST_BRIEF 1024 /* bytes of a record; a longer one is JSON */
+
+static unsigned char *put_number(unsigned char *at, uint64_t value) { /* LEB128 */
+    while (value >= 0x80) {
+        *at++ = (unsigned char)(value | 0x80);
+        value >>= 7;
+    }
+    *at++ = (unsigned char)value;
+    return at;
+}
+
+static unsigned char *put_signed(unsigned char *at, int64_t value) {
+    return put_number(at, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+}
+
+static unsigned char *put_bytes(unsigned char *at, const void *bytes, size_t count) {
+    memcpy(at, bytes, count);
+    return at + count;
+}
+
+/* A value of a brief record; NULL where it has no place in one. `end` leaves room for a value that is no array. */
+static unsigned char *put_value(unsigned char *at, const unsigned char *end, char kind, const layer_value *value) {
+    if (at > end) return NULL;
+    if (kind == 'i') {
+        *at++ = BRIEF_INTEGER;
+        return put_signed(at, value->integer);
+    }
+    if (kind == LETTER_DOUBLE) {
+        *at++ = BRIEF_NUMBER;
+        return put_bytes(at, &value->number, sizeof value->number);
+    }
+    if (value->pointer == NULL) {
+        *at++ = BRIEF_NULL;
+        return at;
+    }
+    if (kind == LETTER_STRING) return NULL;
+    object found = object_of(value->pointer);
+    if (found.kind == LETTER_TENSOR) {
+        *at++ = BRIEF_TENSOR;
+        return put_number(put_number(at, tensor_id(found.shape)), found.address);
+    }
+    if (found.kind == LETTER_SCALAR) {
+        *at++ = BRIEF_SCALAR;
+        at = put_signed(at, found.dtype);
+        return put_bytes(put_number(at, found.size), found.bytes, found.size);
+    }
+    bool booleans = found.kind == LETTER_BOOL_ARRAY;
+    if ((!booleans && found.kind != LETTER_INT_ARRAY) || found.count > (uint64_t)(end - at) / 10) return NULL;
+    *at++ = booleans ? BRIEF_BOOLEANS : BRIEF_INTEGERS;
+    at = put_number(at, found.count);
+    for (uint64_t i = 0; i < found.count; i++) {
+        at = booleans ? put_number(at, found.words[i] != 0) : put_signed(at, (int64_t)found.words[i]);
+    }
+    return at;
+}
+
+/* Writes a launch without data and errors in few bytes; false where it has a value that needs JSON. */
+static bool write_brief(const layer_launch *launch, const void *workspace, uint64_t size) {
+    unsigned char record[MOST_BRIEF], *at = record;
+    const layer_operator *operator = launch->operator;
+    at = put_number(at, launch->index);
+    at = put_number(at, (operator->id & 0x0FFFFFFFu) - 1);
+    at = put_number(at, launch->repeatable);
+    at = put_number(at, size);
+    at = put_number(at, (uint64_t)(uintptr_t)workspace);
+    at = put_number(at, (uint64_t)(uintptr_t)launch->stream);
+    at = put_signed(at, current_device());
+    at = put_number(at, (uint64_t)launch->thread);
+    at = put_number(at, (uint64_t)thread_id());
+    at = put_number(at, launch->begin);
+    at = put_number(at, launch->end - launch->begin);
+    at = put_signed(at, launch->site);
+    for (uint32_t i = 0; i < operator->count; i++) {
+        at = put_value(at, record + MOST_BRIEF - 64, operator->kinds[i], &launch->values[i]);
+        if (at == NULL) return false;
+    }
+    recorder_append("LNCH", record, (size_t)(at - record));
+    return true;
+}
+
+static void write_brief_return(const layer_launch *launch, uint64_t end) {
+    unsigned char record[64], *at = record;
+    at = put_number(at, launch->index);
+    at = put_number(at, launch->begin_two);
+    at = put_number(at, end - launch->begin_two);
+    recorder_lock();
+    if (recorder_ready()) recorder_append("LRET", record, (size_t)(at - record));
+    recorder_unlock();
+}
+
 /* Writes a launch, numbered anew; the lock is held. */
 static void write_launch(layer_launch *launch, const void *workspace, uint64_t size, key_list *keys, const char *error,
                          const text *left_out) {
-    text *t = scratch();
     layer_operator *operator = launch->operator;
     if ((operator->id & 0xF0000000u) != (uint32_t)(fork_count << 28) || operator->id == 0) {
         write_operator(operator);
         operator->id |= (uint32_t)(fork_count << 28);
     }
     launch->index = launches++;
+    bool plain = launch->status == 0 && keys->count == 0 && (error == NULL || *error == 0);
+    if (plain && (left_out == NULL || left_out->length == 0) && write_brief(launch, workspace, size)) return;
+    text *t = scratch();
     text_literal(t, "{\"index\":");
     text_address(t, launch->index);
     text_literal(t, ",\"op\":");
@@ -615,8 +765,7 @@ void layer_phase_one(const layer_frame *frame, layer_operator *operator, const l
                      const uint64_t *workspace, void *const *executor) {
     if (!frame->outer) return;
     uint64_t end = layer_now();
-    layer_launch *launch = malloc(sizeof *launch + operator->count * sizeof launch->values[0]);
-    if (launch == NULL) abort();
+    layer_launch *launch = new_launch(operator->count);
     *launch = (layer_launch){.executor = executor != NULL && status == 0 ? *executor : NULL, .operator = operator, .begin = frame->begin,
                              .end = end, .workspace = workspace != NULL && status == 0 ? *workspace : 0, .thread = thread_id(),
                              .site = settings.stacks || status != 0 ? call_site() : -1, .status = status};
@@ -708,6 +857,15 @@ layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *execu
     collection c = {0};
     launch->stream = stream;
     launch->with_data = data_wanted(launch->operator, __atomic_load_n(&launches, __ATOMIC_RELAXED));
+    if (!launch->with_data) {
+        layer_depth++;
+        recorder_lock();
+        if (recorder_ready()) write_launch(launch, workspace, size, &c.list, NULL, NULL);
+        recorder_unlock();
+        layer_depth--;
+        launch->begin_two = layer_now();
+        return launch;
+    }
     if (launch->with_data && data_capturing()) {
         launch->with_data = false;
         text_literal(&c.left_out, "data: a stream is being captured");
@@ -759,6 +917,12 @@ static void write_after(text *t, const layer_launch *launch, key_list *keys) {
 void layer_after_phase_two(layer_launch *launch, int status) {
     if (launch == NULL) return;
     uint64_t end = layer_now();
+    if (status == 0 && !launch->with_data) {
+        write_brief_return(launch, end);
+        if (launch->repeatable) keep(launch);
+        else free_launch(launch);
+        return;
+    }
     collection c = {.outputs = true};
     const char *error = status != 0 ? read_message() : NULL;
     int late = 0;

@@ -27,6 +27,11 @@ void recorder_unlock(void);
 bool recorder_ready(void);
 /* Writes a chunk of JSON. The lock is held. */
 void recorder_write(const char type[4], const text *t);
+/* Writes a chunk of any kind. The lock is held. */
+void recorder_append(const char type[4], const void *payload, size_t length);
+
+/* How a value of a brief record begins: docs/recording.md. */
+enum { BRIEF_NULL, BRIEF_TENSOR, BRIEF_INTEGER, BRIEF_NUMBER, BRIEF_SCALAR, BRIEF_INTEGERS, BRIEF_BOOLEANS };
 
 int64_t thread_id(void);
 int32_t current_device(void);
