@@ -1,11 +1,14 @@
 #!/usr/bin/env python
-"""Operators that are wrong on purpose, and which one the layer's check names: a table; exit status 1 where one is missed.
+"""Operators that are wrong on purpose, and where that is noticed: a table; exit status 1 where one is missed.
 
     scripts/fault_table.py                     torch_npu training (where it is installed) and a C++ program
     scripts/fault_table.py --kind stale        one kind of fault
+    scripts/fault_table.py --references        every reference made wrong, judged by the standard and the cases of verify
+    scripts/fault_table.py --references --family norm --all      of one family, by all cases of the suite
 
-The emulated device makes the faults (ASCEND_EMULATOR_FAULT, docs/emulator/reference.md). A row is right where every launch that
-the check names is of the faulty operator, and there is one; "no fault" is right where none is named.
+The first two run programs under the layer's check. The emulated device makes the faults (ASCEND_EMULATOR_FAULT,
+docs/emulator/reference.md). A row is right where every launch that the check names is of the faulty operator, and there is
+one; "no fault" is right where none is named.
 """
 
 from __future__ import annotations
@@ -138,13 +141,117 @@ def findings(program: list[str], home: Path, fault: str, folder: Path) -> list[d
     return [finding for finding in said["findings"] if finding["kind"] != "NaN or infinity"]
 
 
+# ------------------------------------------------------------------------------------------------- references
+
+REFERENCE_FAULTS = ("wrong-rounding", "wrong-element", "axes-swapped", "low-precision", "tail")
+
+
+def noticed(name: str, thorough: bool) -> dict[str, str]:
+    """Of each kind of fault in an operator's reference: "caught", "missed", "allowed" by the standard, or "-": no difference."""
+    import numpy as np
+
+    import ascend_aclnn as aclnn
+    from ascend_aclnn import catalog
+    from ascend_aclnn.testing.rounding import Sides
+    from ascend_aclnn.verify import suite
+    from ascend_aclnn.verify.calls import NULL, SPECIAL, NoCase, arrays, reference_results
+
+    operator = catalog.get(name)
+    soc = suite.soc_of(operator)
+    sides: dict[str, Sides] = {}
+    verdicts = dict.fromkeys(REFERENCE_FAULTS, "-")
+    with aclnn.use_backend("numpy", soc=soc), np.errstate(all="ignore"):
+        items = suite.numbered(operator, soc)
+        for item in items if thorough else suite.usual(items):
+            left = [kind for kind, verdict in verdicts.items() if verdict != "caught"]
+            if item.case.values == NULL or not left:
+                continue
+            try:
+                results = reference_results(operator, item.case, soc)
+            except NoCase:
+                continue
+            wanted = [np.asarray(value) for value in arrays(results) if value is not None]
+            for kind in left:
+                verdict = _verdict(operator, kind, wanted, sides if item.case.values not in SPECIAL else {})
+                verdicts[kind] = max(verdicts[kind], verdict, key=RANKS.index)
+    if any(found.fault for found in sides.values()):
+        verdicts["wrong-rounding"] = "caught"
+    return verdicts
+
+
+RANKS = ("-", "allowed", "missed", "caught")
+_WIDE = ("float32", "float64", "complex64", "complex128")  # a step of these is within what CANN's standard allows
+
+
+def _verdict(operator: Any, kind: str, wanted: list[Any], sides: dict[str, Any]) -> str:
+    """What comes of results that are spoilt. ``sides`` counts to which side they are rounded, over all cases."""
+    import numpy as np
+
+    from ascend_aclnn.emulator.process.faults import spoil
+    from ascend_aclnn.testing.rounding import Sides
+    from ascend_aclnn.verify.judge import compared
+
+    spoilt = [array.copy() for array in wanted if array.size]
+    for array in spoilt:
+        before = np.frombuffer(b"\x5b" * array.itemsize, array.dtype)[0]
+        spoil(kind, array, before)
+    pairs = [(bad, good) for bad, good in zip(spoilt, (a for a in wanted if a.size)) if bad.tobytes() != good.tobytes()]
+    if not pairs:
+        return "-"
+    if any(compared(operator, bad, good)[0] for bad, good in pairs):
+        return "caught"
+    if kind == "wrong-rounding":
+        for bad, good in pairs:
+            sides.setdefault(bad.dtype.name, Sides(operator.name)).add(bad, good)
+        if all(bad.dtype.name in _WIDE for bad, _ in pairs):
+            return "allowed"
+    return "missed"
+
+
+def reference_table(families: list[str], thorough: bool) -> int:
+    """Prints a row for each family, and the operators of which a fault is missed; how many those are."""
+    from collections import Counter
+
+    from ascend_aclnn import catalog, reference
+
+    count: dict[str, Counter[tuple[str, str]]] = {}
+    missed: dict[str, list[str]] = {}
+    for name in catalog.names():
+        operator = catalog.get(name)
+        chosen = not families or operator.family in families or operator.family.rpartition("/")[2] in families
+        if operator.example is None or reference.find(operator) is None or not chosen:
+            continue
+        if operator.accuracy_standard == "unspecified":
+            continue  # random values
+        for kind, verdict in noticed(name, thorough).items():
+            count.setdefault(operator.family, Counter())[kind, verdict] += 1
+            if verdict == "missed":
+                missed.setdefault(kind, []).append(name)
+    print(f"{'caught of those that the fault changes':40}" + "".join(f"{kind:>16}" for kind in REFERENCE_FAULTS))
+    total: Counter[tuple[str, str]] = sum(count.values(), Counter())
+    for title, counted in [*sorted(count.items()), ("all", total)]:
+        cells = (f"{counted[k, 'caught']}/{counted[k, 'caught'] + counted[k, 'missed']}" for k in REFERENCE_FAULTS)
+        print(f"{title:40}" + "".join(f"{cell:>16}" for cell in cells))
+    print(
+        f"rounding of FLOAT results alone, which the standard leaves open: {total['wrong-rounding', 'allowed']} operators"
+    )
+    for kind, names in missed.items():
+        print(f"{kind} missed: {', '.join(names)}")
+    return sum(map(len, missed.values()))
+
+
 def main() -> int:
     from ascend_aclnn.emulator.build import build, find_compiler
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=[kind for kind in FAULTS if kind])
     parser.add_argument("--no-torch", action="store_true", help="the C++ program only")
+    parser.add_argument("--references", action="store_true", help="faults in references, by the cases of verify")
+    parser.add_argument("--family", nargs="+", default=[], metavar="F", help="with --references: of these")
+    parser.add_argument("--all", action="store_true", help="with --references: all cases of the suite")
     options = parser.parse_args()
+    if options.references:
+        return 1 if reference_table(options.family, options.all) else 0
     home = build()
     missed = 0
     print(f"{'program':10} {'fault':16} {'in operator':26} {'named first':32} {'all named':20}")

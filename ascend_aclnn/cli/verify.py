@@ -7,9 +7,12 @@ import contextlib
 import dataclasses
 import json
 import os
+import random
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Callable, Optional
 
@@ -18,13 +21,15 @@ from ascend_aclnn.backends.npu import library
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.cli.host_checks import device_nodes
 from ascend_aclnn.core import files
+from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.emulator.build import CompilerError, build
 from ascend_aclnn.verify import history
-from ascend_aclnn.verify.batches import Batches, NoDevice, Outcome
+from ascend_aclnn.verify.batches import SOC, Batches, NoDevice, Outcome
 from ascend_aclnn.verify.checks import CHECKS
 from ascend_aclnn.verify.report import CASES, PAGE, RESULT, Report, family, title
 
 ROOT = Path("/")  # of the host
+SAMPLE_MINUTES = 10.0  # that a sampled run takes at most
 
 
 def add_commands(subparsers: Any) -> None:
@@ -37,7 +42,19 @@ def add_commands(subparsers: Any) -> None:
         metavar="F",
         help='only these: "norm", "ops-nn/norm", "ops-nn", or "checks" (streams, threads, memory, collectives)',
     )
-    parser.add_argument("--all", action="store_true", help="more values and sizes in every data type")
+    parser.add_argument(
+        "--all", action="store_true", help="every case of the conformance suite, not only the usual ones"
+    )
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="N cases of each operator, chosen by --seed; ends after ten minutes"
+    )
+    parser.add_argument("--case", nargs="+", metavar="ID", help="these cases of the suite: aclnnRmsNorm/0003")
+    parser.add_argument(
+        "--on",
+        choices=("auto", "card", "emulated", "numpy"),
+        default="auto",
+        help="numpy: the references themselves, against what the suite expects of them (default: the card if there is one)",
+    )
     parser.add_argument(
         "--timeout", type=float, default=60, metavar="SECONDS", help="what a case may take (default: 60)"
     )
@@ -64,24 +81,39 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"verify: --seed is {options.seed}; it must not be negative")
     if options.time is not None and not options.time > 0:
         raise ValueError(f"verify: --time is {options.time:g}; it must be positive")
-    names = _units(options.family)
+    if options.sample is not None and options.sample < 1:
+        raise ValueError(f"verify: --sample is {options.sample}; it must be positive")
+    numbers = _numbers(options.case or ())
+    names = list(numbers) if options.case else _units(options.family)
+    minutes = SAMPLE_MINUTES if options.sample and options.time is None else options.time
     older = None if options.against is None else history.read(options.against)
     begin = time.monotonic()
-    batches, device, note = _device(options)
+    batches, device, note = _device(options, numbers)
     exported = set(device.pop("exported"))
+    if options.on == "numpy":
+        names = [unit for unit in names if unit not in CHECKS]
     units = [unit for unit in names if unit in CHECKS or unit in exported]
+    if device["emulated"] or options.on == "numpy":
+        batches.socs = {} if os.environ.get(SOC) else _other_socs(units, device["soc"])
+    if options.sample:
+        random.Random(options.seed).shuffle(units)
     if note:
         _say(note)
     _say(f"{title(device)}: {len(units)} operators and checks")
-    report = Report(device, [], 0, seed=options.seed, thorough=options.all)
+    report = Report(device, [], 0, seed=options.seed, thorough=options.all, sample=options.sample or 0)
     if options.report is not None:
         report.outcomes = _begun(options.report, report, units)
     done, seconds = {outcome.unit for outcome in report.outcomes}, report.seconds
     report.outcomes += [Outcome(unit, left_out="not in this CANN") for unit in names if unit not in units]
     report.left = [unit for unit in units if unit not in done]
+    status = 0
     try:
-        _verify(report, batches, options.time)
-    finally:  # what was found until an interruption is kept
+        with _interruptible():
+            _verify(report, batches, minutes)
+    except _Interruption as interruption:
+        status = 128 + interruption.number
+        report.stopped = f"interrupted; {len(report.left)} were not tried"
+    finally:  # what was found is kept, whatever ended it
         report.seconds = seconds + time.monotonic() - begin
         if options.report is not None:
             report.write(options.report)
@@ -95,9 +127,41 @@ def run(options: argparse.Namespace) -> int:
             print(f"report      {options.report / PAGE}, {options.report / RESULT}{_replay(report, options.report)}")
         if compared is not None:
             print(f"\nagainst {options.against}\n{compared}")
+    if status:
+        return status
     if compared is not None:
         return 0 if compared.ok and report.stopped is None and report.tried else 1
     return 0 if report.ok else 1
+
+
+class _Interruption(Exception):
+    """SIGINT or SIGTERM: the verification ends, with a report."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Makes SIGINT and SIGTERM an ``_Interruption``, once; a second one ends the program as ever."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        restore()
+        raise _Interruption(number)
+
+    def restore() -> None:
+        for which, handler in before.items():
+            signal.signal(which, handler)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        restore()
 
 
 def _verify(report: Report, batches: Batches, minutes: Optional[float]) -> None:
@@ -123,7 +187,8 @@ def _begun(directory: Path, report: Report, units: list[str]) -> list[Outcome]:
         old = history.read(directory / RESULT)
     except (FileNotFoundError, ValueError):
         old = {"left": []}
-    alike = (old.get("device"), old.get("seed"), old.get("all")) == (report.device, report.seed, report.thorough)
+    now = report.to_json()
+    alike = all(old.get(name) == now[name] for name in ("device", "seed", "all", "sample"))
     if old.get("left") and alike:
         names = {field.name for field in dataclasses.fields(Outcome)}
         outcomes = [Outcome(**{name: unit[name] for name in names}) for unit in old["units"] if unit["unit"] in units]
@@ -143,6 +208,29 @@ def _replay(report: Report, directory: Path) -> str:
     return "" if first is None else f"\nreplay      ascend-aclnn replay {directory / first} --compare"
 
 
+def _numbers(identifiers: Sequence[str]) -> dict[str, list[int]]:
+    """The numbers of cases by operator."""
+    found: dict[str, list[int]] = {}
+    for identifier in identifiers:
+        name, slash, number = identifier.partition("/")
+        if name not in catalog.names():
+            raise ValueError(f"verify: {catalog.unknown_name(name)}")
+        if not (slash and number.isdigit()):
+            raise ValueError(f"verify: {identifier!r} is no case; write aclnnRmsNorm/0003")
+        found.setdefault(name, []).append(int(number))
+    return found
+
+
+def _other_socs(units: list[str], name: str) -> dict[str, str]:
+    """The SoCs of the operators whose examples another product's rules are needed for."""
+    found = {}
+    for unit in units:
+        example = None if unit in CHECKS else catalog.get(unit).example
+        if example is not None and example.soc is not None and find_soc(example.soc).product != find_soc(name).product:
+            found[unit] = example.soc
+    return found
+
+
 def _units(families: Optional[list[str]]) -> list[str]:
     """The checks and the operators of some families (None: of all), in the order of families."""
     units = sorted([*catalog.names(), *CHECKS], key=lambda unit: (unit not in CHECKS, family(unit)))
@@ -160,29 +248,44 @@ def _is_of(unit: str, wanted: str) -> bool:
     return wanted in (name, name.rpartition("/")[2]) or name.startswith(f"{wanted}/")
 
 
-def _batches(options: argparse.Namespace, variables: dict[str, str]) -> Batches:
-    return Batches(variables, options.timeout, options.all, options.seed, options.report)
+def _device(options: argparse.Namespace, numbers: dict[str, list[int]]) -> tuple[Batches, dict[str, Any], str]:
+    """The device that is meant, what it is, and what to say of it: this host's, or the emulated one where there is none."""
 
+    def prepared(variables: dict[str, str]) -> Batches:
+        return Batches(
+            variables,
+            options.timeout,
+            options.all,
+            options.seed,
+            options.report,
+            options.sample or 0,
+            numbers,
+            options.on == "numpy",
+        )
 
-def _device(options: argparse.Namespace) -> tuple[Batches, dict[str, Any], str]:
-    """The device of this host, what it is, and what to say of it; the emulated one where there is none."""
+    if options.on == "numpy":
+        batches = prepared(dict(os.environ))
+        return batches, batches.device(), ""
     search = library.search(os.environ)
     reason = "no libascendcl found"
-    if search.runtime is not None:
-        batches = _batches(options, dict(os.environ))
+    if search.runtime is not None and options.on != "emulated":
+        batches = prepared(dict(os.environ))
         try:
             return batches, batches.device(), ""
         except NoDevice as error:
             reason = str(error).splitlines()[0]
-    if device_nodes(ROOT):  # it is the card that is meant
+    if options.on == "card":
+        raise ValueError(f"verify: no card ({reason}); ascend-aclnn doctor says what to do")
+    if options.on != "emulated" and device_nodes(ROOT):  # it is the card that is meant
         raise ValueError(f"verify: the card cannot be used ({reason}); ascend-aclnn doctor says what to do")
     try:
         directory = build()
     except CompilerError as error:
         raise ValueError(f"verify: no Ascend device ({reason}), and no emulated device: {error}") from None
-    batches = _batches(options, environment(directory))
+    batches = prepared(environment(directory))
+    note = "" if options.on == "emulated" else f"no Ascend device ({reason}): the emulated device is verified"
     try:
-        return batches, batches.device(), f"no Ascend device ({reason}): the emulated device is verified"
+        return batches, batches.device(), note
     except NoDevice as error:
         raise ValueError(f"verify: no Ascend device ({reason}), and the emulated one does not start: {error}") from None
 

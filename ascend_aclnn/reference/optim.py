@@ -5,7 +5,6 @@ Steps are counted from 0: where an operator takes a step, it is the number of st
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -21,6 +20,11 @@ Arrays = Sequence[Array]
 def _number(x: Array) -> float:
     """The one element of a tensor."""
     return float(x.reshape(-1)[0])
+
+
+def _rate(lr: Array, power1: Array, power2: Array) -> float:
+    """Adam's corrected rate; NaN or infinite where a power is 1 or more, as on the device."""
+    return float(_number(lr) * np.sqrt(np.float64(1 - _number(power2))) / np.float64(1 - _number(power1)))
 
 
 def _moments(m: Array, v: Array, grad: Array, beta1: float, beta2: float) -> tuple[Array, Array]:
@@ -161,7 +165,7 @@ def apply_adam(
 ) -> None:
     """The powers of the betas are those of this step. The kernel changes both moments, which CANN declares inputs."""
     b1, b2 = _number(beta1), _number(beta2)
-    rate = _number(lr) * math.sqrt(1 - _number(beta2_power)) / (1 - _number(beta1_power))
+    rate = _rate(lr, beta1_power, beta2_power)
     wide = widen(grad)
     average, square = _moments(widen(m), widen(v), wide, b1, b2)
     direction = b1 * average + (1 - b1) * wide if use_nesterov else average
@@ -409,7 +413,8 @@ def apply_adamax(
     """Adam with the largest gradient so far in place of the average of squares."""
     m = beta1 * m + (1 - beta1) * grad
     v = np.maximum(beta2 * v, np.abs(grad))
-    return var - lr / (1 - power) * m / (v + epsilon), m, v
+    rate = float(np.float64(lr) / (1 - power))  # infinite where the power is 1, as on the device
+    return var - rate * m / (v + epsilon), m, v
 
 
 @reference("aclnnApplyRmsProp")
@@ -438,7 +443,7 @@ def apply_adam_d(
 ) -> tuple[Array, Array, Array]:
     """A step of Adam, whose powers of the betas come as tensors."""
     b1, b2 = _number(beta1), _number(beta2)
-    rate = _number(lr) * math.sqrt(1 - _number(power2)) / (1 - _number(power1))
+    rate = _rate(lr, power1, power2)
     m, v = _moments(m, v, grad, b1, b2)
     ahead = b1 * m + (1 - b1) * grad if use_nesterov else m
     return var - rate * ahead / (_number(epsilon) + np.sqrt(v)), m, v

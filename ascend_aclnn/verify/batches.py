@@ -14,12 +14,13 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, Optional
+from typing import IO, Any, NamedTuple, Optional
 
 import ascend_aclnn
 
 BATCH = 200  # units that share a process, whose start takes seconds on a card
 HOST = 300.0  # seconds that a worker may take to start, and to compute golden results
+SOC = "ASCEND_ACLNN_SOC"
 Event = dict[str, Any]
 
 
@@ -33,7 +34,7 @@ class Outcome:
 
     unit: str
     cases: int = 0
-    faults: list[dict[str, Any]] = dataclasses.field(default_factory=list)  # case, text, recording
+    faults: list[dict[str, Any]] = dataclasses.field(default_factory=list)  # case, number, text, recording
     left_out: Optional[str] = None  # why it was not tried
     figures: dict[str, Any] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
@@ -41,7 +42,11 @@ class Outcome:
 
 
 class Batches:
-    """Runs units in workers. ``timeout`` is for each case, in seconds; ``report`` is the directory of a report."""
+    """Runs units in workers. ``timeout`` is for each case, in seconds; ``report`` is the directory of a report.
+
+    ``thorough``, ``sample`` and ``numbers`` choose cases, see ``worker``. ``socs`` has the units that another SoC's rules are
+    needed for, which an emulated device then has.
+    """
 
     def __init__(
         self,
@@ -50,12 +55,24 @@ class Batches:
         thorough: bool = False,
         seed: int = 0,
         report: Optional[Path] = None,
+        sample: int = 0,
+        numbers: Optional[dict[str, list[int]]] = None,
+        numpy: bool = False,
     ) -> None:
         package = str(Path(ascend_aclnn.__file__).parents[1])
         paths = [package, *filter(None, [environment.get("PYTHONPATH")])]
-        self.environment = {**environment, "ASCEND_ACLNN_BACKEND": "npu", "PYTHONPATH": os.pathsep.join(paths)}
+        backend = "numpy" if numpy else "npu"
+        self.environment = {**environment, "ASCEND_ACLNN_BACKEND": backend, "PYTHONPATH": os.pathsep.join(paths)}
         self.timeout = timeout
-        self.task = {"thorough": thorough, "seed": seed, "report": None if report is None else str(report.resolve())}
+        self.task = {
+            "thorough": thorough,
+            "seed": seed,
+            "report": None if report is None else str(report.resolve()),
+            "sample": sample,
+            "numbers": numbers or {},
+            "numpy": numpy,
+        }
+        self.socs: dict[str, str] = {}
         self._again = False  # a worker has ended early
 
     def device(self) -> Event:
@@ -69,19 +86,20 @@ class Batches:
             raise NoDevice(worker.how_it_ended())
 
     def outcomes(self, units: Sequence[str]) -> Generator[Outcome, None, None]:
-        """The outcome of each unit, in order; NoDevice where a worker ends before its first unit."""
-        pending = list(units)
+        """The outcome of each unit, in order, those of other SoCs at last; NoDevice where a worker ends before its first."""
+        pending = sorted(units, key=lambda unit: self.socs.get(unit, ""))
         while pending:
-            batch = pending[:BATCH]
-            for outcome in self._batch(batch):
+            soc = self.socs.get(pending[0])
+            batch = [unit for unit in pending[:BATCH] if self.socs.get(unit) == soc]
+            for outcome in self._batch(batch, soc):
                 pending.remove(outcome.unit)
                 yield outcome
             self._again = bool(set(batch) & set(pending[:1]))
 
-    def _batch(self, units: list[str]) -> Iterator[Outcome]:
+    def _batch(self, units: list[str], soc: Optional[str]) -> Iterator[Outcome]:
         """The outcomes of units until the worker ended."""
-        outcome, case, start, done = None, "", time.monotonic(), False
-        with self._worker(units, describe=False) as worker:
+        outcome, where, start, done = None, _Where(""), time.monotonic(), False
+        with self._worker(units, describe=False, soc=soc) as worker:
             for event in worker.events(self.timeout):
                 kind = event.pop("event")
                 if kind == "host":
@@ -89,15 +107,15 @@ class Batches:
                 if kind == "begin":
                     if outcome is None:
                         outcome, start = Outcome(event["unit"]), time.monotonic()
-                    case = event["case"]
+                    where = _Where(event["case"], event.get("number"))
                 elif kind == "absent":
                     raise NoDevice(event["text"])
                 elif kind == "done" or outcome is None:
                     done = kind == "done"
                 elif kind == "fault":
-                    outcome.faults.append({name: event[name] for name in ("case", "text", "recording")})
+                    outcome.faults.append({name: event[name] for name in ("case", "number", "text", "recording")})
                 elif kind == "case":
-                    outcome.judged.append({"case": event["case"], "outputs": event["outputs"]})
+                    outcome.judged.append({name: event[name] for name in ("number", "case", "outputs")})
                 elif kind == "end":
                     outcome.cases, outcome.left_out = event.pop("cases"), event.pop("left_out")
                     outcome.figures = {name: value for name, value in event.items() if name != "unit"}
@@ -105,29 +123,36 @@ class Batches:
                     yield outcome
                     outcome = None
                 elif kind == "lost":
-                    outcome.faults.append(_lost(case, f"the device no longer answers: {event['text']}"))
+                    outcome.faults.append(_lost(where, f"the device no longer answers: {event['text']}"))
                     yield outcome
                     return
             if outcome is not None:
-                outcome.faults.append(_lost(case, worker.how_it_ended()))
+                outcome.faults.append(_lost(where, worker.how_it_ended()))
                 yield outcome
             elif not done:
                 raise NoDevice(worker.how_it_ended())
 
     @contextlib.contextmanager
-    def _worker(self, units: list[str], describe: bool) -> Iterator[_WorkerProcess]:
+    def _worker(self, units: list[str], describe: bool, soc: Optional[str] = None) -> Iterator[_WorkerProcess]:
         task = json.dumps({**self.task, "units": units, "describe": describe, "again": self._again})
         with tempfile.TemporaryFile() as errors:
-            worker = _WorkerProcess(task, self.environment, errors)
+            worker = _WorkerProcess(task, {**self.environment, **({} if soc is None else {SOC: soc})}, errors)
             try:
                 yield worker
             finally:
                 worker.end()
 
 
-def _lost(case: str, text: str) -> dict[str, Any]:
+class _Where(NamedTuple):
+    """The case at work."""
+
+    case: str
+    number: Optional[int] = None
+
+
+def _lost(where: _Where, text: str) -> dict[str, Any]:
     """The fault of a case that ended its process."""
-    return {"case": case, "text": text, "recording": None}
+    return {**where._asdict(), "text": text, "recording": None}
 
 
 class _WorkerProcess:

@@ -1,209 +1,160 @@
-"""The calls of an operator that are tried: its example, with other values, data types and a larger size.
+"""The cases of an operator: its example, with other values, data types, shapes, layouts and attributes.
 
 What is tried beside the example is found by asking the NumPy backend, which refuses what CANN would refuse: a reference
-that accepts a variation, and gives finite results where the example's are, gives a case.
+that accepts a variation, and gives finite results where the example's are, gives a case. As CANN's standard for operators asks
+(see ``calls``), sizes are powers of two and one less; NaN and infinities, empty tensors and tensors of one element have cases
+of their own.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import math
-import zlib
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
-from typing import Any, NamedTuple, Optional
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Optional
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import ops
-from ascend_aclnn.catalog import Kind, Operator
-from ascend_aclnn.communicator import Communicator
-from ascend_aclnn.core import hifloat8
-from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.core.errors import AclError
+from ascend_aclnn.catalog import Kind, Operator, Parameter
 from ascend_aclnn.core.socs import soc as find_soc
+from ascend_aclnn.verify.calls import (
+    ALL_AXES,
+    FLOATS,
+    LAYOUTS,
+    SPECIAL,
+    Case,
+    ExampleCall,
+    NoCase,
+    arrays,
+    build,
+    call_tensors,
+    example,
+    first_array,
+    golden,
+    numpy_type,
+    reference_results,
+)
+from ascend_aclnn.verify.drawn import Draws
 
-SIZES = (1031, 257, 67)  # of the axes that grow: prime, so that the last tile of every tiling is a part of one
-MOST = 1 << 17  # elements of a case's arguments and of its results
-FLOATS = ("float16", "bfloat16", "float32", "float64")
 Array = npt.NDArray[Any]
+SIZES = {"uniform": (1023, 255, 63), "normal": (1024, 256, 64)}  # of the axes that grow; of other values as for uniform
+MOST = 1 << 17  # elements of a case's arguments and of its results
+DRAWS = 2  # sets of arguments found by chance
+OPTIONS = 3  # other values of an attribute
+MOST_OPTIONS = 8  # of all attributes
+STRINGS = (
+    "none",
+    "sum",
+    "mean",
+    "constant",
+    "reflect",
+    "trunc",
+    "floor",
+    "tanh",
+    "none",
+    "BSH",
+    "BNSD",
+    "right",
+    "left",
+    "add",
+)
 
 
-class ExampleCall(NamedTuple):
-    """The arguments of an operator in the order of its parameters, and the outputs that an example passes."""
-
-    arguments: list[Any]
-    options: dict[str, Any]
-
-
-class Case(NamedTuple):
-    """A variation of an operator's example; ``label`` names it."""
-
-    values: str = "example"  # the example's, "uniform", "normal", or "near" the example's
-    dtype: Optional[str] = None  # of CANN, in place of the data type of the example's first array
-    size: int = 0  # of every axis that is as long as the first array's first; 0: the example's
-    seed: int = 0  # of the numbers
-
-    @property
-    def label(self) -> str:
-        words = [self.values, self.dtype or "", f"size {self.size}" if self.size else ""]
-        return ", ".join(filter(None, words))
-
-
-@functools.cache
-def comm() -> Communicator:
-    """The communicator of one rank that examples of operators that communicate name, on the NumPy backend."""
-    with aclnn.use_backend("numpy"):
-        return Communicator.from_root_info(root_info(), 0, 1)
-
-
-@functools.cache
-def root_info() -> bytes:
-    """Names come from the root info: a communicator of another backend with the same one has the same name."""
-    with aclnn.use_backend("numpy"):
-        return Communicator.root_info()
-
-
-def example(operator: Operator) -> ExampleCall:
-    """The call of an operator's example: new arrays each time, and Tensors of the current backend."""
-    if operator.example is None:
-        raise ValueError(f"{operator.name} has no example")
-    signature = inspect.signature(getattr(ops, operator.python_name))
-
-    def collect(*args: Any, out: Any = None, **kwargs: Any) -> ExampleCall:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return ExampleCall(list(bound.args), {} if out is None else {"out": out})
-
-    names = {
-        "aclnn": aclnn,
-        "comm": comm() if "comm." in operator.example.call else None,
-        "ml_dtypes": ml_dtypes,
-        "np": np,
-        "ops": SimpleNamespace(**{operator.python_name: collect}),
-    }
-    call: ExampleCall = eval(operator.example.call, names)
-    return call
-
-
-def build(operator: Operator, case: Case) -> ExampleCall:
-    """The arguments of a case, the same numbers each time."""
-    call = example(operator)
-    if case == Case():
-        return call
-    first = _first_array(operator, call)
-    random = np.random.default_rng([zlib.crc32(f"{operator.name} {case.label}".encode()), case.seed])
-    dtype = None if first is None or case.dtype is None else (first.dtype, _numpy(case.dtype))
-    axis = (first.shape[0], case.size) if first is not None and first.ndim and case.size else None
-    vary = functools.partial(_varied, values=case.values, dtype=dtype, axis=axis, random=random)
-    arguments = [
-        _each(value, vary) if parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST) else value
-        for parameter, value in zip(operator.inputs, call.arguments)
-    ]
-    return ExampleCall(arguments, call.options)
-
-
-def _numpy(name: str) -> np.dtype[Any]:
-    """The NumPy type of a data type that has one."""
-    dtype = DataType[name].numpy
-    assert dtype is not None
-    return dtype
-
-
-def _each(value: Any, change: Callable[[Array], Array]) -> Any:
-    """The arrays of an argument, changed; what is no array (None, a Tensor) stays."""
-    if isinstance(value, list):
-        return [_each(item, change) for item in value]
-    return change(value) if isinstance(value, np.ndarray) else value
-
-
-def arrays(value: Any) -> list[Any]:
-    """The items of an argument or of results in one flat list."""
-    if isinstance(value, (list, tuple)):
-        return [array for item in value for array in arrays(item)]
-    return [value]
-
-
-def _tensors(operator: Operator, call: ExampleCall) -> list[Any]:
-    """The tensors of a call, without absent ones."""
-    pairs = zip(operator.inputs, call.arguments)
-    tensors = [x for p, value in pairs if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) for x in arrays(value)]
-    return [x for x in tensors if x is not None]
-
-
-def _first_array(operator: Operator, call: ExampleCall) -> Optional[Array]:
-    return next((x for x in _tensors(operator, call) if isinstance(x, np.ndarray)), None)
-
-
-def _varied(
-    array: Array,
-    values: str,
-    dtype: Optional[tuple[np.dtype[Any], np.dtype[Any]]],
-    axis: Optional[tuple[int, int]],
-    random: np.random.Generator,
-) -> Array:
-    """An array of the case: of another type and size, with other numbers where they are floats."""
-    kind = dtype[1] if dtype is not None and array.dtype == dtype[0] else array.dtype
-    shape = tuple(axis[1] if axis is not None and n == axis[0] else n for n in array.shape)
-    if kind.name not in FLOATS or values == "example":
-        return hifloat8.convert(np.resize(array, shape), kind)
-    if values == "uniform":
-        numbers = random.uniform(0.05, 1, shape)
-    elif values == "normal":
-        numbers = random.standard_normal(shape)
-    else:
-        numbers = np.resize(array.astype(np.float64), shape) * random.uniform(0.8, 1.2, shape)
-    return hifloat8.convert(numbers, kind)
-
-
-class NoCase(Exception):
-    """No case: the reference does not accept the call, or gives what cannot be compared."""
-
-
-def golden(operator: Operator, call: ExampleCall, soc: str, out: Any = None) -> list[Any]:
-    """The results of the NumPy reference by the rules of a SoC, one for each output; a list for a list of tensors."""
-    options = call.options if out is None else {"out": out}
-    with aclnn.use_backend("numpy", soc=soc), np.errstate(all="ignore"):
-        try:
-            results = getattr(ops, operator.python_name)(*call.arguments, **options)
-        except (AclError, TypeError, ValueError) as error:
-            raise NoCase(str(error).splitlines()[0]) from None
-    return list(results) if len(operator.outputs) > 1 else [results]
-
-
-def cases(operator: Operator, soc: str, thorough: bool = False, seed: int = 0) -> Iterator[Case]:
+def cases(operator: Operator, soc: str, thorough: bool = True, seed: int = 0) -> Iterator[Case]:
     """The cases of an operator by the rules of a SoC, the example's first; NoCase where the example itself does not pass.
 
-    Each data type has one case, of uniform and of normal values in turn and of the larger size where there is one;
-    ``thorough`` gives it both values in both sizes.
+    Each data type has a case of uniform and one of normal values, of the larger sizes where there are some, in turn; without
+    ``thorough`` it has one of them, and values are all that varies.
     """
     with aclnn.use_backend("numpy", soc=soc):
         call = example(operator)
         plain = _accept(operator, Case(), soc)
     yield Case()
-    first = _first_array(operator, call)
-    if first is None:
-        return
-    finite = _finite(plain)
-    kinds = [None, *_other_dtypes(operator, first, soc)]
-    for number, dtype in enumerate(kinds):
-        accepted = functools.partial(_accepted, operator, soc, finite)
-        variation = functools.partial(Case, dtype=dtype, seed=seed)
-        modes = [mode for mode in ("uniform", "normal") if accepted(variation(mode))]
-        modes = modes or [mode for mode in ("near", "example") if accepted(variation(mode))][:1]
+    first = first_array(operator, call)
+    if first is not None:
+        found = list(dict.fromkeys(_varying(operator, soc, call, first, plain, thorough)))
+        yield from (case._replace(seed=seed) for case in found if case != Case())
+    if thorough:
+        yield from (Case(attribute=option, seed=seed) for option in _options(operator, soc, call, plain))
+        yield from (Case("drawn", draw=number, seed=seed) for number in Draws(operator).accepted(DRAWS, soc))
+
+
+def _varying(
+    operator: Operator, soc: str, call: ExampleCall, first: Array, plain: list[Any], thorough: bool
+) -> Iterator[Case]:
+    """The cases with other values, data types, sizes and layouts."""
+    accepted = functools.partial(_accepted, operator, soc, _finite(plain))
+    tensors = call_tensors(operator, call)
+    base, floating = Case(), None
+    for number, dtype in enumerate([None, *_other_dtypes(operator, first, soc)]):
+        kind = first.dtype if dtype is None else numpy_type(dtype)
+        variation = functools.partial(Case, dtype=dtype)
+        modes = [next((mode for mode in choice if accepted(variation(mode))), "") for choice in _modes(kind, dtype)]
+        modes = list(dict.fromkeys(filter(None, modes)))
         if not modes:
             continue
-        size = _larger(_tensors(operator, call), plain, variation(modes[-1]), accepted)
-        chosen = [variation(modes[number % len(modes)], size=size)]
-        if dtype is None:
-            chosen += [variation(mode) for mode in modes]
-        if thorough:
-            chosen += [variation(mode, size=length) for mode in modes for length in (0, size)]
-        yield from (case for case in dict.fromkeys(chosen) if case._replace(seed=0) != Case())
+        chosen = modes if thorough else [modes[number % len(modes)]]
+        for at, mode in enumerate(chosen):
+            size = _larger(tensors, plain, variation(mode), accepted)
+            yield variation(mode, size=size)
+            if dtype is None or (thorough and at == number % 2):
+                yield variation(mode)
+        if floating is None and kind.name in FLOATS:
+            floating, base = dtype or "", variation(modes[0])
+        if thorough and kind.kind in "iu" and _taken(operator, soc, variation("extreme")):
+            yield variation("extreme")
+    if not thorough:
+        return
+    if floating is not None:
+        special = (Case(values, floating or None) for values in SPECIAL)
+        yield from (case for case in special if _taken(operator, soc, case))
+    yield from (case for case in (base._replace(layout=layout) for layout in LAYOUTS) if _taken(operator, soc, case))
+    ones = base._replace(size=1, axis=ALL_AXES)
+    if any(n != 1 for n in first.shape) and accepted(ones):
+        yield ones
+    empty = (base._replace(size=0, axis=axis) for axis, n in enumerate(first.shape) if n)
+    yield from [case for case in empty if _taken(operator, soc, case)][:1]
+
+
+def _modes(kind: np.dtype[Any], dtype: Optional[str]) -> Sequence[tuple[str, ...]]:
+    """The values to try for a data type: of each tuple, the first that is accepted makes cases."""
+    if kind.name in FLOATS:
+        return ("uniform", "unit", "near", "example"), ("normal",)
+    return (("example",) if dtype is None or kind.kind not in "iu" else ("uniform", "example"),)
+
+
+def _options(operator: Operator, soc: str, call: ExampleCall, plain: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Other values of attributes that the operator takes."""
+    found = 0
+    for parameter, value in zip(operator.inputs, call.arguments):
+        accepted = 0
+        for other in _other_values(parameter, value):
+            if accepted == OPTIONS or found == MOST_OPTIONS:
+                break
+            if _accepted(operator, soc, _finite(plain), Case(attribute=(parameter.python_name, other))):
+                accepted += 1
+                found += 1
+                yield parameter.python_name, other
+
+
+_SEEDS = re.compile(
+    "seed|offset|size|num|count|len|max|rank|world|depth|limit|capacity|cube_math"
+)  # no numbers to try others of
+
+
+def _other_values(parameter: Parameter, value: Any) -> list[Any]:
+    if parameter.kind is Kind.BOOL:
+        return [not value]
+    if parameter.kind is Kind.STRING and isinstance(value, str):
+        return [text for text in dict.fromkeys(STRINGS) if text != value]
+    if parameter.kind.integer and not isinstance(value, bool) and isinstance(value, int):
+        return [] if _SEEDS.search(parameter.python_name) else [n for n in (0, 1, -1, 2) if n != value]
+    if parameter.kind in (Kind.FLOAT, Kind.DOUBLE) and isinstance(value, (int, float)):
+        return [n for n in (0.5, 2.0) if n != value][:1]
+    return []
 
 
 def _other_dtypes(operator: Operator, first: Array, soc: str) -> list[str]:
@@ -216,28 +167,40 @@ def _other_dtypes(operator: Operator, first: Array, soc: str) -> list[str]:
     return []
 
 
-def _larger(tensors: list[Any], results: list[Any], case: Case, accepted: Callable[[Case], bool]) -> int:
-    """The size of a larger case of a call with these tensors and results; 0 where there is none.
+def _larger(tensors: list[Any], results: list[Any], case: Case, accepted: Callable[[Case], bool]) -> Optional[int]:
+    """The size of a larger case of a call with these tensors and results; None where there is none.
 
-    Only calls of floats grow: indices belong to their shapes.
+    Only calls of floats grow, and of truth values: indices belong to their shapes.
     """
     first = next(x for x in tensors if isinstance(x, np.ndarray))
-    kind = first.dtype if case.dtype is None else _numpy(case.dtype)
+    kind = first.dtype if case.dtype is None else numpy_type(case.dtype)
     if not all(isinstance(x, np.ndarray) for x in tensors) or not first.ndim or first.shape[0] < 2:
-        return 0
-    if not all((kind if x.dtype == first.dtype else x.dtype).name in FLOATS for x in tensors):
-        return 0
+        return None
+    kinds = [kind if x.dtype == first.dtype else x.dtype for x in tensors]
+    data = kind.kind in "iu" and case.dtype is not None  # numbers, and no indices
+    if not all(k.name in (*FLOATS, "bool") or (data and k == kind) for k in kinds):
+        return None
     shapes = [x.shape for x in [*tensors, *arrays(results)] if x is not None]
-    for size in SIZES:
+    for size in SIZES.get(case.values, SIZES["uniform"]):
         grown = (math.prod(size if n == first.shape[0] else n for n in shape) for shape in shapes)
         if max(grown) <= MOST and accepted(case._replace(size=size)):
             return size
-    return 0
+    return None
 
 
 def _accept(operator: Operator, case: Case, soc: str) -> list[Any]:
+    if case.layout:  # outputs may have to be in rows
+        return reference_results(operator, case, soc)
     with aclnn.use_backend("numpy", soc=soc):
         return golden(operator, build(operator, case), soc)
+
+
+def _taken(operator: Operator, soc: str, case: Case) -> bool:
+    """Whether the reference takes a case, whose results may hold NaN and infinities."""
+    try:
+        return bool(sum(x.size for x in arrays(_accept(operator, case, soc)) if x is not None) <= MOST)
+    except NoCase:
+        return False
 
 
 def _accepted(operator: Operator, soc: str, finite: list[bool], case: Case) -> bool:

@@ -11,8 +11,7 @@ from ascend_aclnn.catalog import Operator
 from ascend_aclnn.recording import Writer
 from ascend_aclnn.testing import failures
 from ascend_aclnn.testing.compare import Comparison
-from ascend_aclnn.verify.cases import Case, build, golden
-from ascend_aclnn.verify.judge import filled_outputs, upload, uploaded
+from ascend_aclnn.verify.calls import Case, build, filled_outputs, golden, laid_out, placed
 
 
 def record(
@@ -35,8 +34,8 @@ def record(
     """
 
     def launch(writer: Writer) -> None:
-        out = upload(filled_outputs(operator, golden(operator, build(operator, case), device["soc"])))
-        call = uploaded(operator, build(operator, case))
+        out = placed(filled_outputs(operator, golden(operator, build(operator, case), device["soc"])), "")
+        call = laid_out(operator, build(operator, case), case.layout)
         if absent is not None:
             call.arguments[absent] = None
         out = call.options.get("out") if out is None else out

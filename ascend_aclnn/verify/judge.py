@@ -1,7 +1,4 @@
-"""One call on both backends: whether the device's results are accurate, and what is wrong where they are not.
-
-Outputs are made before the call and filled with bytes that are no result, so that what the device does not write is seen.
-"""
+"""One call on both backends: whether the device's results are accurate, and what is wrong where they are not."""
 
 from __future__ import annotations
 
@@ -20,9 +17,20 @@ from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.testing.compare import Comparison, compare
 from ascend_aclnn.testing.rounding import one_sided
-from ascend_aclnn.verify.cases import Case, ExampleCall, arrays, build, golden
+from ascend_aclnn.verify.calls import (
+    Case,
+    ExampleCall,
+    arrays,
+    build,
+    filled_array,
+    filled_outputs,
+    golden,
+    laid_out,
+    like_outputs,
+    reference_results,
+    uploaded,
+)
 
-FILL = 0x5B  # in every byte of an output before the call; no truth value, and a large number in every float type
 REPEATS = 5  # of the call whose cost on the host is measured
 Array = npt.NDArray[Any]
 
@@ -36,10 +44,11 @@ class Output(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """The outputs of a case, and the device's results they were judged by, in the order of ``operator.outputs``."""
+    """The outputs of a case, the device's results and the reference's, in the order of ``operator.outputs``."""
 
     outputs: list[Output]
     results: list[Any]
+    reference: list[Any]
 
     @property
     def faults(self) -> list[str]:
@@ -52,17 +61,15 @@ def judge(operator: Operator, case: Case, soc: str, stream: Optional[Stream], be
 
     ``begin`` is called when the golden results are there, before the device gets work.
     """
-    with aclnn.use_backend("numpy", soc=soc):
-        shapes = golden(operator, build(operator, case), soc)
-        expected = golden(operator, build(operator, case), soc, filled_outputs(operator, shapes))
+    expected = reference_results(operator, case, soc)
     begin()
     results = _on_device(operator, case, expected, stream)
     judged = []
     for parameter, result, wanted in zip(operator.outputs, results, expected):
         for at, (one, other) in enumerate(zip(arrays(result), arrays(wanted))):
             name = parameter.python_name + (f"[{at}]" if isinstance(wanted, (list, tuple)) else "")
-            judged.append(Output(name, *_compared(operator, one, other)))
-    return Judgement(judged, results)
+            judged.append(Output(name, *compared(operator, one, other)))
+    return Judgement(judged, results, expected)
 
 
 def host_microseconds(operator: Operator, soc: str) -> float:
@@ -95,7 +102,7 @@ def refusal(operator: Operator, soc: str) -> Optional[str]:
         expected = golden(operator, build(operator, Case()), soc)
     call = uploaded(operator, build(operator, Case()))
     call.arguments[position] = None
-    status = _status(operator, call, _like(operator, expected))
+    status = _status(operator, call, like_outputs(operator, expected))
     documented = any(text.startswith(str(wanted)) for text in operator.statuses)
     if status is None or status == wanted or (status != 0 and not documented):
         return None
@@ -111,7 +118,7 @@ def refused_input(operator: Operator, soc: str) -> tuple[Optional[int], int]:
             if parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and not parameter.optional:
                 call = build(operator, Case())
                 call.arguments[position] = None
-                status = _status(operator, call, _like(operator, expected))
+                status = _status(operator, call, like_outputs(operator, expected))
                 if status:
                     return position, status
     return None, 0
@@ -132,25 +139,12 @@ def _status(operator: Operator, call: ExampleCall, out: Any) -> Optional[int]:
 def _on_device(operator: Operator, case: Case, expected: list[Any], stream: Optional[Stream]) -> list[Any]:
     """The results as ndarrays that came from device memory."""
     with stream if stream is not None else contextlib.nullcontext():
-        call = uploaded(operator, build(operator, case))
-        out = filled_outputs(operator, expected)
+        call = laid_out(operator, build(operator, case), case.layout)
+        out = filled_outputs(operator, expected, case.layout)
         returned = getattr(ops, operator.python_name)(*call.arguments, out=out)
         results = [_downloaded(result) for result in (returned if len(operator.outputs) > 1 else (returned,))]
         aclnn.synchronize()  # errors that come late belong to this case
     return results
-
-
-def uploaded(operator: Operator, call: ExampleCall) -> ExampleCall:
-    """The call with its arrays in memory of the backend in use."""
-    pairs = zip(operator.inputs, call.arguments)
-    return ExampleCall([upload(v) if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) else v for p, v in pairs], call.options)
-
-
-def upload(value: Any) -> Any:
-    """Arrays as Tensors of the backend in use, with memory of their own."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(upload(item) for item in value)
-    return aclnn.asarray(value) if isinstance(value, np.ndarray) else value
 
 
 def _downloaded(value: Any) -> Any:
@@ -159,33 +153,7 @@ def _downloaded(value: Any) -> Any:
     return value.numpy() if isinstance(value, aclnn.Tensor) else value
 
 
-def filled_outputs(operator: Operator, expected: list[Any]) -> Any:
-    """Filled outputs for ``out=``; None where the data tell their shapes, and the rule allocates for the worst case."""
-    return None if operator.data_dependent else _like(operator, expected)
-
-
-def _like(operator: Operator, expected: list[Any]) -> Any:
-    """Filled outputs like the expected ones: Tensors on the device, ndarrays on the NumPy backend."""
-    filled = tuple(_filled(value) for p, value in zip(operator.outputs, expected) if p.direction == "out")
-    return filled if len(filled) > 1 else filled[0] if filled else None
-
-
-def _filled(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_filled(item) for item in value]
-    if isinstance(value, aclnn.Tensor):
-        return aclnn.asarray(_filled_array(value.numpy()), dtype=value.dtype, format=value.format)
-    if value is None:
-        return None
-    array = _filled_array(value)
-    return array if aclnn.backend().name == "numpy" else aclnn.asarray(array)
-
-
-def _filled_array(array: Array) -> Array:
-    return np.frombuffer(bytes([FILL]) * array.nbytes, array.dtype).reshape(array.shape).copy()
-
-
-def _compared(operator: Operator, result: Any, wanted: Any) -> tuple[str, Optional[Comparison]]:
+def compared(operator: Operator, result: Any, wanted: Any) -> tuple[str, Optional[Comparison]]:
     """What is wrong with one output ("" where it is accurate), and the comparison where there is one."""
     if wanted is None or result is None:
         return "" if wanted is result else f"is {type(result).__name__}; it must be {type(wanted).__name__}", None
@@ -213,7 +181,7 @@ _MANY = 1000  # elements whose mean says something
 
 def _random(result: Array, wanted: Array) -> str:
     """Random results: whether they were written, and are distributed like the reference's."""
-    fill = _filled_array(result)
+    fill = filled_array(result)
     if result.dtype.kind == "f" and result.size >= 3 and (result == fill).all() and not (wanted == fill).all():
         return f"{result.dtype} {result.shape}: is not written"
     if result.size < _MANY or result.dtype.kind not in "fiub":
@@ -231,11 +199,9 @@ def _random(result: Array, wanted: Array) -> str:
 __all__ = [
     "Judgement",
     "Output",
-    "filled_outputs",
+    "compared",
     "host_microseconds",
     "judge",
     "refusal",
     "refused_input",
-    "upload",
-    "uploaded",
 ]

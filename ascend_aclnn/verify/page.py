@@ -128,7 +128,11 @@ def _head(result: dict[str, Any]) -> Iterator[str]:
         "library": device.get("library", ""),
         "devices": device["devices"],
         "seed": result["seed"],
-        "values and sizes": "all (--all)" if result["all"] else "the usual ones",
+        "cases": "all (--all)"
+        if result["all"]
+        else f"{result['sample']} of each"
+        if result["sample"]
+        else "the usual ones",
         **result["environment"],
     }
     yield f"<details><summary>Environment</summary>{_table(facts.items())}</details>"
@@ -152,7 +156,7 @@ def _unit(unit: dict[str, Any], opened: bool) -> str:
     """The section of an operator or a check."""
     name, kind = unit["unit"], state(unit)
     words = [name, unit["family"], unit["left_out"] or "", *(f"{f['case']} {f['text']}" for f in unit["faults"])]
-    words += [case["case"] for case in unit["judged"]]
+    words += [_case(case) for case in unit["judged"]]
     notes = [unit["family"], kind if unit["left_out"] is None else f"left out: {unit['left_out']}"]
     if unit["cases"]:
         wrong = len({fault["case"] for fault in unit["faults"]})
@@ -180,11 +184,11 @@ def _body(unit: dict[str, Any]) -> Iterator[str]:
         yield f"<p>{_text(unit['figures']['detail'])}</p>"
     if unit["faults"]:
         yield "<h3>What is wrong</h3>"
-        yield _raw_table(([_text(f["case"] or "-"), _text(f["text"]), _recording(f)] for f in unit["faults"]),
+        yield _raw_table(([_text(_case(f) or "-"), _text(f["text"]), _recording(f)] for f in unit["faults"]),
                          ("case", "text", "recording"))  # fmt: skip
         if any(fault["recording"] for fault in unit["faults"]):
             yield "<p class='muted'>ascend-aclnn replay RECORDING --compare shows the difference again.</p>"
-    outputs = [(case["case"], output) for case in unit["judged"] for output in case["outputs"] if "size" in output]
+    outputs = [(_case(case), output) for case in unit["judged"] for output in case["outputs"] if "size" in output]
     for title, judged in (("ULP", _floats(outputs)), ("units", _integers(outputs))):
         bins = _summed(judged)
         if bins:
@@ -200,6 +204,11 @@ def _body(unit: dict[str, Any]) -> Iterator[str]:
             map(_row, outputs), ("case", "output", "dtype", "elements", "standard", "largest error", "verdict")
         )
         yield "</details>"
+
+
+def _case(case: dict[str, Any]) -> str:
+    """A case by its number in the suite, and its label."""
+    return case["case"] if case.get("number") is None else f"{case['number']:04} {case['case']}"
 
 
 def _recording(fault: dict[str, Any]) -> str:

@@ -39,6 +39,7 @@ class Report:
     stopped: Optional[str] = None
     seed: int = 0
     thorough: bool = False
+    sample: int = 0  # cases of each operator; 0: not a sampled run
     left: list[str] = dataclasses.field(default_factory=list)  # not tried for want of time
 
     @property
@@ -65,6 +66,7 @@ class Report:
             "ok": self.ok,
             "seed": self.seed,
             "all": self.thorough,
+            "sample": self.sample,
             "environment": environment(),
             "device": self.device,
             "seconds": round(self.seconds, 1),
@@ -96,7 +98,8 @@ class Report:
         for outcome in self.failed:
             first = outcome.faults[0]
             wrong = len({fault["case"] for fault in outcome.faults})
-            where = f"{wrong} of {max(outcome.cases, wrong)} cases, first [{first['case']}]: " if first["case"] else ""
+            case = _case(outcome.unit, first)
+            where = f"{wrong} of {max(outcome.cases, wrong)} cases, first {case}: " if first["case"] else ""
             yield f"  {outcome.unit:<{width}}  {where}{first['text'].splitlines()[0]}"
         if not self.tried and self.stopped is None:
             yield "nothing was tried"
@@ -126,6 +129,12 @@ class Report:
                 yield f"host        {figures}, with {catalog.get('aclnnAdds').name} on small tensors"
 
 
+def _case(unit: str, fault: dict[str, Any]) -> str:
+    """A case by its number in the suite, and its label."""
+    number = "" if fault.get("number") is None else f"{fault['number']:04} "
+    return f"[{number}{fault['case']}]"
+
+
 def environment() -> dict[str, str]:
     """Versions of what takes part on the host."""
     versions = {"ascend_aclnn": __version__, "python": platform.python_version()}
@@ -140,6 +149,8 @@ def environment() -> dict[str, str]:
 def title(device: dict[str, Any]) -> str:
     """The device in a line."""
     name = device["soc"]
+    if not device["devices"]:
+        return f"NumPy references, by the rules of {name} ({soc(name).title})"
     versions = f"CANN {device['cann'] or 'of unknown version'}"
     if device["driver"]:
         versions += f", driver {device['driver']}"

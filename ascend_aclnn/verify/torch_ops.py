@@ -17,7 +17,7 @@ from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.torch_interop import from_array, torch_dtype
-from ascend_aclnn.verify import cases
+from ascend_aclnn.verify import calls
 
 
 class Result(NamedTuple):
@@ -69,7 +69,7 @@ def soc_of_example(operator: Operator) -> Optional[str]:
 
 def torch_arguments(operator: Operator) -> list[Any]:
     """The arguments of an operator's example as torch takes them; TypeError where torch cannot hold one."""
-    call = cases.example(operator)
+    call = calls.example(operator)
     if call.options:
         raise TypeError("its example passes out=")
     return [_torch(parameter.kind, value) for parameter, value in zip(operator.inputs, call.arguments)]
@@ -120,10 +120,10 @@ def _unsuited(operator: Operator, arguments: list[Any]) -> str:
         if "has no dtype" in str(error):
             return str(error)
         raise
-    tensors = [t for t in cases.arrays(results) if isinstance(t, torch.Tensor)]
+    tensors = [t for t in calls.arrays(results) if isinstance(t, torch.Tensor)]
     if any(
         t.dtype.is_floating_point and t.dtype.itemsize == 1
-        for t in (*tensors, *cases.arrays(arguments))
+        for t in (*tensors, *calls.arrays(arguments))
         if isinstance(t, torch.Tensor)
     ):
         return "opcheck itself does not work on float8"

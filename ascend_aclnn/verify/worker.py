@@ -1,15 +1,16 @@
 """The process that works through a batch: ``python -m ascend_aclnn.verify.worker DESCRIPTOR``, its task on standard input.
 
-The task is a JSON object: ``units`` (names of operators and of checks), ``thorough``, ``seed``, ``describe``, ``report``
-(the directory of a report, or null) and ``again``: an earlier worker has lost the device. Events, a JSON object a line,
-go to the descriptor:
+The task is a JSON object: ``units`` (names of operators and of checks), ``seed``, ``describe``, ``report`` (the directory of
+a report, or null), ``again``: an earlier worker has lost the device; and which cases of the suite are tried: all with
+``thorough``, so many of each operator with ``sample``, those of ``numbers`` (by operator), else the usual ones. With
+``numpy`` the references alone are held against the suite, without a device. Events, a JSON object a line, go to the descriptor:
 
     {"event": "absent", "text": ...}                                       there is no device; the process ends
     {"event": "device", "soc": ..., "devices": ..., "exported": [...]}     if it is to describe the device
     {"event": "host"}                                                      the reference is at work, which may take long
-    {"event": "begin", "unit": ..., "case": ...}                           before the device gets work
-    {"event": "fault", "unit": ..., "case": ..., "text": ..., "recording": ...}   what is wrong, and a file in the report
-    {"event": "case", "unit": ..., "case": ..., "outputs": [...]}          for a report: how far the results are off
+    {"event": "begin", "unit": ..., "case": ..., "number": ...}            before the device gets work
+    {"event": "fault", "unit": ..., "case": ..., "number": ..., "text": ..., "recording": ...}   and a file in the report
+    {"event": "case", "unit": ..., "number": ..., "case": ..., "outputs": [...]}   for a report: how far the results are off
     {"event": "end", "unit": ..., "cases": ..., ...}                       a unit is done
     {"event": "lost", "unit": ..., "text": ...}                            the device no longer answers; the process ends
     {"event": "done"}
@@ -22,6 +23,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Callable, Optional
 
@@ -37,10 +39,18 @@ from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.selection import find_backend
-from ascend_aclnn.verify import failures
-from ascend_aclnn.verify.cases import Case, NoCase, cases, comm, root_info
+from ascend_aclnn.testing.rounding import Sides
+from ascend_aclnn.verify import failures, suite
+from ascend_aclnn.verify.calls import NULL, SPECIAL, Case, NoCase, arrays, comm, reference_results, root_info
 from ascend_aclnn.verify.checks import CHECKS
-from ascend_aclnn.verify.judge import Judgement, Output, host_microseconds, judge, refusal, refused_input
+from ascend_aclnn.verify.judge import (
+    Judgement,
+    Output,
+    host_microseconds,
+    judge,
+    refusal,
+    refused_input,
+)
 
 WORST = 3  # elements of an accurate output that a report lists
 
@@ -51,14 +61,21 @@ class Worker:
     def __init__(self, backend: Any, tell: Callable[[dict[str, Any]], None], task: dict[str, Any]) -> None:
         self.backend = backend
         self.tell = tell
-        self.thorough: bool = task["thorough"]
+        self.task = task
         self.seed: int = task["seed"]
+        self.numpy: bool = task["numpy"]
         self.report = None if task["report"] is None else Path(task["report"])
         self.soc: str = backend.soc
         self.stream = Stream()
         self._comm: Optional[Communicator] = None
+        self._number: Optional[int] = None  # of the case at work
+        self._sides: dict[str, Sides] = {}  # of the operator at work, by dtype
 
     def describe(self) -> None:
+        if self.numpy:
+            facts = {"driver": None, "library": "", "devices": 0, "exported": list(catalog.names())}
+            self.tell({"event": "device", **self._device, **facts})
+            return
         libraries = self.backend.runtime.libraries
         exported = [name for name in catalog.names() if libraries.has(catalog.get(name))]
         self.tell(
@@ -74,10 +91,13 @@ class Worker:
 
     @functools.cached_property
     def _device(self) -> dict[str, Any]:
+        if self.numpy:
+            return {"soc": self.soc, "emulated": False, "cann": None}
         cann = cann_version(self.backend.runtime.libraries)
         return {"soc": self.soc, "emulated": self.backend.emulated, "cann": cann}
 
     def run(self, unit: str) -> None:
+        self._number = None
         self.tell({"event": "begin", "unit": unit, "case": ""})
         if unit in CHECKS:
             self._check(unit)
@@ -93,34 +113,59 @@ class Worker:
     def _operator(self, operator: Operator) -> None:
         self.tell({"event": "host"})
         left_out = self._why_not(operator)
-        done, cost, detail = 0, None, None
+        figures: dict[str, Any] = {}
+        done = refused = 0
         if left_out is None:
-            if operator.groups and self._comm is None:
+            if operator.groups and self._comm is None and not self.numpy:
                 comm()
                 self._comm = Communicator.from_root_info(root_info(), 0, 1)
             try:
-                for number, case in enumerate(cases(operator, self.soc, self.thorough, self.seed)):
-                    self._case(operator, number, case)
+                for item in self._chosen(operator):
+                    try:
+                        self._case(operator, item)
+                        done += 1
+                    except NoCase:
+                        if item.number == 0:
+                            raise
+                        refused += 1
                     self.tell({"event": "host"})
-                    done += 1
             except NoCase as error:
-                left_out, detail = f"the rules of {self.soc} refuse its example", str(error)
-        if left_out is None:
-            self.tell({"event": "begin", "unit": operator.name, "case": "null pointer"})
-            text = self._guarded(operator.name, "null pointer", refusal, operator, self.soc)
-            if text:
-                recorded = self._record(operator, "null", Case(), absent=refused_input(operator, self.soc)[0])
-                self._fault(operator.name, "null pointer", text, **recorded)
+                left_out, figures = f"the rules of {self.soc} refuse its example", {"detail": str(error)}
+        if left_out is None and not self.numpy:
+            self._number = None
+            self._judge_sides(operator)
             self.tell({"event": "begin", "unit": operator.name, "case": "host cost"})
-            cost = self._guarded(operator.name, "host cost", host_microseconds, operator, self.soc)
-        figures = {"host_us": cost} if detail is None else {"detail": detail}
+            figures["host_us"] = self._guarded(operator.name, "host cost", host_microseconds, operator, self.soc)
+        if refused:
+            figures["refused"] = refused
         self.tell({"event": "end", "unit": operator.name, "cases": done, "left_out": left_out, **figures})
 
-    def _case(self, operator: Operator, number: int, case: Case) -> None:
+    def _chosen(self, operator: Operator) -> Iterable[suite.Numbered]:
+        """The cases that the task asks for."""
+        found = suite.numbered(operator, self.soc, self.seed)
+        numbers = self.task["numbers"].get(operator.name)
+        if numbers is not None:
+            return (item for item in found if item.number in numbers)
+        if self.task["sample"]:
+            return suite.sample(list(found), self.task["sample"], self.seed)
+        return found if self.task["thorough"] else suite.usual(found)
+
+    def _case(self, operator: Operator, item: suite.Numbered) -> None:
         """Judges a case and tells what is wrong with it; for a report also how far results are off, and a recording."""
-        begin = {"event": "begin", "unit": operator.name, "case": case.label}
-        stream = self.stream if number % 2 else None
-        record = functools.partial(self._record, operator, str(number), case)
+        case, self._number = item.case, item.number
+        if case.values == NULL:
+            self._null_pointer(operator, item)
+            return
+        begin = {"event": "begin", "unit": operator.name, "case": case.label, "number": item.number}
+        random_values = operator.accuracy_standard == "unspecified"
+        if self.numpy:
+            self.tell(begin)
+            results = self._guarded(operator.name, case.label, reference_results, operator, case, self.soc)
+            if results is not None:
+                self._against_suite(operator, item, suite.describe(results, random_values))
+            return
+        stream = self.stream if item.number % 2 else None
+        record = functools.partial(self._record, operator, item.number, case)
         arguments = (operator, case, self.soc, stream, functools.partial(self.tell, begin))
         judgement: Optional[Judgement] = self._guarded(operator.name, case.label, judge, *arguments, record=record)
         if judgement is None:
@@ -129,25 +174,63 @@ class Worker:
         recorded = record(results=judgement.results, failed=failed) if judgement.faults else {}
         for text in judgement.faults:
             self._fault(operator.name, case.label, text, **recorded)
+        if not judgement.faults and not random_values and case.values not in SPECIAL:
+            self._note_sides(operator, judgement)
+        self._against_suite(operator, item, suite.describe(judgement.reference, random_values))
         if self.report is not None:
             outputs = [_figures(output) for output in judgement.outputs]
-            self.tell({"event": "case", "unit": operator.name, "case": case.label, "outputs": outputs})
+            told = {"event": "case", "unit": operator.name, "number": item.number, "case": case.label}
+            self.tell({**told, "outputs": outputs})
             for output in judgement.outputs:
                 if output.fault and output.comparison is not None:
-                    picture = self.report / "cases" / f"{operator.name}-{number}.{output.name}.svg"
+                    picture = self.report / "cases" / f"{operator.name}-{item.number:04}.{output.name}.svg"
                     picture.write_text(output.comparison.svg(), encoding="utf-8")
+
+    def _note_sides(self, operator: Operator, judgement: Judgement) -> None:
+        """Counts to which side results are off: small ones say too little alone."""
+        for one, other in zip(arrays(judgement.results), arrays(judgement.reference)):
+            if one is not None and other is not None:
+                result, wanted = np.asarray(one), np.asarray(other)
+                self._sides.setdefault(result.dtype.name, Sides(operator.name)).add(result, wanted)
+
+    def _judge_sides(self, operator: Operator) -> None:
+        for dtype, sides in self._sides.items():
+            if sides.fault:
+                self._fault(operator.name, "all cases", f"{dtype}: {sides.fault}")
+        self._sides = {}
+
+    def _null_pointer(self, operator: Operator, item: suite.Numbered) -> None:
+        self.tell({"event": "begin", "unit": operator.name, "case": NULL, "number": item.number})
+        position, status = refused_input(operator, self.soc)
+        self._against_suite(operator, item, str(status))
+        if self.numpy:
+            return
+        text = self._guarded(operator.name, NULL, refusal, operator, self.soc)
+        if text:
+            recorded = self._record(operator, item.number, Case(), absent=position)
+            self._fault(operator.name, NULL, text, **recorded)
+        if self.report is not None:
+            self.tell({"event": "case", "unit": operator.name, "number": item.number, "case": NULL, "outputs": []})
+
+    def _against_suite(self, operator: Operator, item: suite.Numbered, found: str) -> None:
+        """Holds what the reference gave against the suite, which knows the numbers of seed 0 and one SoC's rules."""
+        if suite.soc_of(operator) == self.soc:
+            text = suite.difference(item.expected, found, figures=self.seed == 0)
+            if text:
+                self._fault(operator.name, item.case.label, text)
 
     def _fault(
         self, unit: str, case: str, text: str, recording: Optional[str] = None, not_recorded: Optional[str] = None
     ) -> None:
         text += f" (not recorded: {not_recorded})" if not_recorded else ""
-        self.tell({"event": "fault", "unit": unit, "case": case, "text": text, "recording": recording})
+        where = {"unit": unit, "case": case, "number": self._number}
+        self.tell({"event": "fault", **where, "text": text, "recording": recording})
 
-    def _record(self, operator: Operator, number: str, case: Case, **outcome: Any) -> dict[str, str]:
+    def _record(self, operator: Operator, number: int, case: Case, **outcome: Any) -> dict[str, str]:
         """Writes a recording of a failure for the report: its name there, or why there is none."""
         if self.report is None:
             return {}
-        name = f"cases/{operator.name}-{number}.aclnn"
+        name = f"cases/{operator.name}-{number:04}.aclnn"
         try:
             failures.record(self.report / name, self._device, operator, case, **outcome)
         except Exception as error:  # a report without a recording is worth more than none
@@ -185,7 +268,7 @@ class Worker:
 
     def _probe(self, unit: str) -> None:
         """Ends the process where the device no longer works: CANN's contexts do not recover from most errors."""
-        text = illness()
+        text = "" if self.numpy else illness()
         if text:
             self.tell({"event": "lost", "unit": unit, "text": text})
             os._exit(0)
@@ -241,12 +324,13 @@ def main() -> None:
             events.write(json.dumps(event) + "\n")
             events.flush()
 
+        kind = "numpy" if task["numpy"] else "npu"
         try:
-            backend = find_backend("npu")
+            backend = find_backend(kind)
         except LibraryNotFound as error:
             tell({"event": "absent", "text": str(error)})
             return
-        with aclnn.use_backend("npu"):
+        with aclnn.use_backend(kind):
             worker = Worker(backend, tell, task)
             if task["describe"]:
                 worker.describe()

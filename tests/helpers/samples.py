@@ -12,8 +12,8 @@ import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator, ops
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.verify.cases import ExampleCall, comm, root_info
-from ascend_aclnn.verify.cases import example as call
+from ascend_aclnn.verify.calls import ExampleCall, comm, root_info
+from ascend_aclnn.verify.calls import example as call
 
 __all__ = ["ExampleCall", "call", "comm", "comm_on_device", "run", "soc"]
 

@@ -22,7 +22,8 @@ from ascend_aclnn.recording import Recording
 from ascend_aclnn.replay import replay
 from ascend_aclnn.verify import failures, history
 from ascend_aclnn.verify.batches import Outcome
-from ascend_aclnn.verify.cases import Case, build, cases, golden
+from ascend_aclnn.verify.calls import Case, build, golden
+from ascend_aclnn.verify.cases import cases
 from ascend_aclnn.verify.page import page
 from ascend_aclnn.verify.report import Report
 

@@ -18,7 +18,8 @@ from ascend_aclnn.cli import verify as command
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.emulator.faults import DEVICE_KINDS, VARIABLE
 from ascend_aclnn.verify.batches import Batches, NoDevice, Outcome
-from ascend_aclnn.verify.cases import Case, build, cases, golden
+from ascend_aclnn.verify.calls import Case, build, golden
+from ascend_aclnn.verify.cases import cases
 from ascend_aclnn.verify.checks import CHECKS
 from ascend_aclnn.verify.report import Report
 

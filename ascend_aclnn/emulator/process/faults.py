@@ -102,7 +102,7 @@ def _wrongly(fault: Fault, name: str, bound: Bound, views: list[Array]) -> Optio
     last = [view[_last(view)].copy() for view in views]
     changed = bound()
     for view, before in zip(views, last):
-        _spoil(kind, view, before)
+        spoil(kind, view, before)
     return changed
 
 
@@ -110,8 +110,8 @@ def _last(view: Array) -> Any:
     return (-1,) * view.ndim
 
 
-def _spoil(kind: str, view: Array, before: Any) -> None:
-    """Makes a result wrong in place."""
+def spoil(kind: str, view: Array, before: Any) -> None:
+    """Makes a result wrong in place; ``before`` is what its last element held before the launch."""
     bits = _bits(view)
     if kind == "tail":
         view[_last(view)] = before
@@ -122,7 +122,7 @@ def _spoil(kind: str, view: Array, before: Any) -> None:
             view[at] = ~value if view.dtype == bool else (value + value + 3 if np.isfinite(value) else 0)
     elif kind == "nan" and view.dtype.kind not in "iub":
         view[tuple(n // 2 for n in view.shape)] = np.nan
-    elif kind == "axes-swapped":
+    elif kind == "axes-swapped" and view.ndim:
         swapped = view.swapaxes(-1, -2) if view.ndim > 1 else view[::-1]
         view[...] = swapped.reshape(view.shape).copy()
     elif kind == "wrong-rounding":

@@ -24,6 +24,10 @@ _COLUMNS = {
     "dequantScaleWDkvKrOptional": "weightDkvKr",
 }
 _SCALES = (
+    when(
+        "weightDq.dtype == INT8",
+        require("dequantScaleXOptional is not None", *(f"{scale} is not None" for scale in _COLUMNS)),
+    ),
     require("dequantScaleXOptional.size == tokens"),
     require(*(f"{scale}.size == {weight}[1]" for scale, weight in _COLUMNS.items())),
 )
@@ -76,8 +80,9 @@ _QUANT_MODES = (
 _INDEX = {"cacheIndex": "cacheIndexOptional"}
 _SLOTS = when(
     "cacheModeOptional is None or cacheModeOptional in ('', 'PA_BSND', 'PA_NZ')",
-    tiling(require("cacheIndex.size == tokens")),
+    tiling(require("cacheIndex is not None", "cacheIndex.size == tokens")),
 )
+_MODES = tiling(one_of("cacheModeOptional", "", "PA_BSND", "PA_NZ", "PA_BLK_BSND", "PA_BLK_NZ", "BSND", "TND"))
 
 # Scales of the tokens have a row for each.
 _ROWS = tiling(require("dequantScaleXOptional[0] == prod(tokenX[:-1])", "dequantScaleXOptional[-1] > 0"))
@@ -97,7 +102,14 @@ rule(
     aliases=_INDEX,
 )
 _SCALES_BY_MODE = tiling(
-    when("weightQuantMode in (1, 2)", *_SCALES), when("weightQuantMode == 3", _SCALES_OF_32), _CACHE_SCALES
+    when("weightQuantMode >= 1", require("dequantScaleWUqQrOptional is not None")),
+    when(
+        "weightQuantMode >= 2",
+        require("dequantScaleXOptional is not None", *(f"{scale} is not None" for scale in _COLUMNS)),
+    ),
+    when("weightQuantMode in (1, 2)", *_SCALES),
+    when("weightQuantMode == 3", _SCALES_OF_32),
+    _CACHE_SCALES,
 )
 
 rule(
@@ -108,6 +120,7 @@ rule(
     _QUANTISED,
     _SCALES_BY_MODE,
     _SLOTS,
+    _MODES,
     # The normalised query is put out if its flag asks for it.
     infer_shape(
         dequantScaleQNopeOut=_NOPE_SCALE,
@@ -137,6 +150,7 @@ rule(
     *_QUERIES,
     _SCALES_BY_MODE,
     _SLOTS,
+    _MODES,
     # A tensor passed for the normalised query requests it: the tensor itself is the flag.
     infer_shape(
         dequantScaleQNopeOutOptional=_NOPE_SCALE, queryNormOutOptional="None", dequantScaleQNormOutOptional="None"

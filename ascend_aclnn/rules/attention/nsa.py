@@ -44,6 +44,7 @@ rule(
     dtypes("INT32", "slotMapping", "blockTableOptional"),
     same_dtype("input", "weight", "outputCache"),
     documented_products,
+    tiling(positive("compressStride")),
     null_status=INNER_NULLPTR,
 )
 
@@ -69,6 +70,7 @@ rule(
         tiling(
             require("key[2] == query[2]", "value[:2] == key[:2]", "value[2] <= key[2]"),
             require("query[1] == headNum", "query[1] % key[1] == 0", "attenMaskOptional.size > 0"),
+            positive("compressStride"),
             # Masks serve all sequences: each reads the first rows and columns.
             rank(2, *_MASKS),
             define(
@@ -98,7 +100,7 @@ rule(
         "output.size or topKOutput.size", one_of("layoutOptional", "TND", "BSND"), documented_products, word="outputs"
     ),
     positive("numKeyValueHeads"),
-    tiling(require("query.size > 0", "key.size > 0", "value.size > 0")),
+    tiling(require("query.size > 0", "key.size > 0", "value.size > 0"), positive("compressBlockStride")),
     # Keys are paged: (blocks, tokens, heads * width). Packed queries are one for each sequence unless their lengths say more.
     when(
         "output.size or topKOutput.size",

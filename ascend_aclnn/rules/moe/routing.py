@@ -153,6 +153,7 @@ rule(
         require("expertNum > 0"),
         require("0 <= start", "start < end", "end <= expertNum", argument="activeExpertRangeOptional"),
         when("quantMode == -1 and scaleOptional.dtype == FLOAT", has_shape(scaleOptional="(x[0],)")),
+        when("quantMode == 0", require("scaleOptional is not None", "offsetOptional is not None")),
         when(
             "quantMode == 1",
             rank(2, "scaleOptional"),

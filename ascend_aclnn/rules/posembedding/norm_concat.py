@@ -32,11 +32,19 @@ def _statistic(part: str, source: str) -> str:
     return f"(*{source}[:-1], 1) if {source} is not None and isTraining and {kind} in (1, 2) else (0,)"
 
 
+_KINDS = (
+    in_range("normType", 0, 4),
+    in_range("normAddedType", 0, 4),
+    in_range("ropeType", 0, 2),
+    one_of("concatOrder", 0, 1),
+)
+
 rule(
     "aclnnNormRopeConcat",
     documented_products,
     documented_dtypes(),
     tiling(
+        *_KINDS,
         rank(4, *_PLAIN, *_ENCODED),
         output_shape(**{f"{plain}Output": _joined(plain, encoded) for plain, encoded in zip(_PLAIN, _ENCODED)}),
         *(
@@ -71,6 +79,7 @@ rule(
     dtypes("FLOAT", *_STATISTICS),
     documented_products,
     tiling(
+        *_KINDS,
         rank(4, "query", "key", "encoderQuery", "encoderKey", "gradQueryOutput", "gradKeyOutput", "gradValueOutput"),
         _TABLES,
         has_shape(
