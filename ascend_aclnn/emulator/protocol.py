@@ -28,7 +28,7 @@ class Call(IntEnum):
     COMMUNICATE = 4  # does something to a communicator
     SINGLE = 5  # phase one of a single operator, by its type name; its plan runs once
     MAP = 6  # maps a part of a file of the client's at addresses of the device
-    PROFILE = 7  # records when operators run, or hands over what has been recorded
+    PROFILE = 7  # hands over when launches with a correlation have run: it, begin and end of each (u64)
     PROGRAM = 8  # keeps the steps of a captured graph as a program, which is launched like a plan
     REPLACE = 9  # replaces a step of a program
     INFER = 10  # descriptions of the outputs that arguments without outputs have
@@ -59,6 +59,7 @@ class Ring(IntEnum):
     HEAD = 128  # before the records
     RECORDS = 1 << 16
     HEADER = 16  # of a record: its length in words, and a Record
+    KIND_BITS = 8  # of the word with the Record; above them is the correlation of a launch whose times are noted, or 0
 
 
 # In the answer of a launch, where a tensor's number and rank would be: bytes that it has left unwritten follow, offset and count.

@@ -141,8 +141,14 @@ def test_tensors_go_to_other_processes(release: str, allocator: str) -> None:
     assert "shared" in run(["sharing.py"], "--cann", release, PYTORCH_NPU_ALLOC_CONF=allocator)
 
 
-def test_the_profiler() -> None:
-    assert "profiled" in run(["profiled.py"])
+@pytest.mark.parametrize("profiler", ["torch_profiler", pytest.param("torch_npu_profiler", marks=short)])
+def test_profilers(profiler: str) -> None:
+    """torch.profiler ties a kernel to what is called on its thread; with a task queue that is another one."""
+    assert "profiled" in run(["profiled.py", profiler], TASK_QUEUE_ENABLE="0")
+
+
+def test_torch_npus_profiler_with_its_task_queue() -> None:
+    assert "profiled" in run(["profiled.py", "torch_npu_profiler"], TASK_QUEUE_ENABLE="1")
 
 
 @pytest.mark.parametrize("release", ["8.1.RC1", "9.0.0"])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import ctypes
 import json
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +35,28 @@ def functions(cann: Cann) -> Any:
     return library
 
 
+def check_export(profile: Path, launched: list[str]) -> None:
+    """The emulated msprof exports a directory as CANN's does."""
+    msprof = [sys.executable, "-m", "ascend_aclnn.emulator.msprof", "--export=on", f"--output={profile}"]
+    assert subprocess.run(msprof).returncode == 0
+    output = profile / "mindstudio_profiler_output"
+    (summary,) = output.glob("op_summary_*.csv")
+    with summary.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["Op Name"] for row in rows] == launched
+    assert all(abs(float(row["Task Start Time(us)"]) / 1e6 - time.time()) < 600 for row in rows)
+    (timeline,) = output.glob("msprof_*.json")
+    events = json.loads(timeline.read_text())
+    flows = {kind: {e["id"]: e for e in events if e["ph"] == kind} for kind in "sf"}
+    assert len(flows["s"]) == len(launched) and flows["s"].keys() == flows["f"].keys()
+    spans = {(e["pid"], e["tid"], e["ts"]): e["name"] for e in events if e["ph"] == "X"}
+    for number, start in flows["s"].items():
+        end = flows["f"][number]
+        assert spans[start["pid"], start["tid"], start["ts"]] == spans[end["pid"], end["tid"], end["ts"]]
+    done = subprocess.run([*msprof, "--type=db"], capture_output=True, text=True)
+    assert done.returncode == 1 and "--type=db is not emulated" in done.stderr
+
+
 @client()
 def test_a_trace_has_the_operators_of_host_and_device(cann: Cann) -> None:
     library = functions(cann)
@@ -55,21 +81,26 @@ def test_a_trace_has_the_operators_of_host_and_device(cann: Cann) -> None:
         library.aclprofDestroyStepInfo(step)
         assert library.aclprofStop(config) == 0
         cann.run("aclnnNeg", x, out)  # after it has ended
-        (file,) = Path(place, "new").iterdir()
+        (profile,) = Path(place, "new").iterdir()
+        assert profile.name.startswith("PROF_000001_") and (profile / "device_0").is_dir()
+        (file,) = (profile / "host" / "data").iterdir()
         events = json.loads(file.read_text())["traceEvents"]
         of = {side: [e for e in events if e["pid"].startswith(side)] for side in ("host", "device")}
         launched = ["aclnnMm"] * 3 + ["aclnnAbs"]
-        assert [e["name"] for e in of["host"]] == [*launched, "step"]
+        assert [e["name"] for e in of["host"] if e["name"].startswith("aclnn")] == launched
         assert [e["name"] for e in of["device"]] == launched
-        assert of["device"][0]["pid"] == f"device process {cann.device_pid()}"
-        whole = of["host"][-1]
-        for host, device in zip(of["host"], of["device"]):
-            assert host["ts"] <= device["ts"]  # one clock
+        assert {e["pid"] for e in of["device"]} == {"device 0"}
+        (whole,) = [e for e in of["host"] if e["name"] == "step"]
+        calls = {e["args"]["correlation"]: e for e in of["host"]}
+        for device in of["device"]:
+            host = calls[device["args"]["correlation"]]
+            assert host["name"] == device["name"] and host["ts"] <= device["ts"]  # one clock
             assert whole["ts"] <= device["ts"] <= device["ts"] + device["dur"] <= whole["ts"] + whole["dur"]
-        assert library.aclprofStart(config) == 0  # again: another file
+        check_export(profile, launched)
+        assert library.aclprofStart(config) == 0  # again: another directory
         assert library.aclprofFinalize() == 100042
         assert library.aclprofStop(config) == 0
-        files = sorted(Path(place, "new").iterdir())
+        files = sorted(Path(place, "new").glob("PROF_*/host/data/*"))
         assert [json.loads(f.read_text())["traceEvents"] == [] for f in files] == [False, True]
         assert library.aclprofDestroyConfig(config) == 0
         assert library.aclprofDestroyConfig(config) != 0

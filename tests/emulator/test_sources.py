@@ -38,6 +38,8 @@ ALLOWED = {
     "ascendcl/runtime": _MODEL,
     "ascendcl/operator": _ASCENDCL,
     "hal": _ASCENDCL,
+    "mspti": "ascendcl/core",
+    "mstx": _STREAM,
     "nnopbase": _ASCENDCL,
     "opcompiler": f"{_ASCENDCL} ascendcl/operator",
     "opapi": f"{_ASCENDCL} nnopbase",

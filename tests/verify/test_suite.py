@@ -72,7 +72,12 @@ def test_a_label_is_read_again(case: Case) -> None:
 def test_a_reference_that_has_changed_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
     expected = "FLOAT[2,3] 1.25; INT32[2] 3"
     assert suite.difference(expected, "FLOAT[2,3] 1.24; INT32[2] 3") == ""
-    for other in ("FLOAT[2,3] 1.2; INT32[2] 3", "FLOAT[3,2] 1.25; INT32[2] 3", "FLOAT[2,3] 1.25", "FLOAT[2,3] 1.25 +1; INT32[2] 3"):
+    for other in (
+        "FLOAT[2,3] 1.2; INT32[2] 3",
+        "FLOAT[3,2] 1.25; INT32[2] 3",
+        "FLOAT[2,3] 1.25",
+        "FLOAT[2,3] 1.25 +1; INT32[2] 3",
+    ):
         assert "the suite has" in suite.difference(expected, other)
     assert suite.difference(expected, "FLOAT[2,3] 9; INT32[2] 4", figures=False) == ""
     assert suite.describe([np.array([1, -2, np.nan], np.float16), None]) == "FLOAT16[3] 1.5 +1; none"
@@ -119,7 +124,17 @@ def test_faults_in_references_are_caught() -> None:
 
 
 def test_an_interrupted_verification_ends_with_a_report(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ascend_aclnn", "verify", "--on", "numpy", "--all", "--report", str(tmp_path / "r")]
+    command = [
+        sys.executable,
+        "-m",
+        "ascend_aclnn",
+        "verify",
+        "--on",
+        "numpy",
+        "--all",
+        "--report",
+        str(tmp_path / "r"),
+    ]
     process = subprocess.Popen(
         [*command, "--family", "math"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
     )

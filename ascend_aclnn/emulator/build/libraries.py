@@ -68,6 +68,8 @@ _LIBRARIES = {
     "libregister.so": Library(),
     "libge_common_base.so": Library(),
     "libascend_hal.so": Library("hal", ("libascendcl.so",)),
+    "libmspti.so": Library("mspti", ("libascendcl.so",)),
+    "libms_tools_ext.so": Library("mstx", ("libascendcl.so",)),
     # torch_npu's libop_plugin_atb.so links against it.
     "libatb.so": Library("atb", ("libnnopbase.so", "libascendcl.so"), operations=True),
 }

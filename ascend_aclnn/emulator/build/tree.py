@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 from pathlib import Path
@@ -28,9 +29,9 @@ for _name in pyacl.__all__:
     sys.modules[f"{{__name__}}.{{_name}}"] = getattr(pyacl, _name)
 """
 
-_NPU_SMI = """#!/bin/sh
+_PYTHON = """#!/bin/sh
 exec {python} -I -S -c 'import sys; sys.path[:0] = sys.argv.pop(1).split(":")
-from ascend_aclnn.emulator.npu_smi import main
+from ascend_aclnn.emulator.{module} import main
 sys.exit(main(sys.argv[1:]))' {path} "$@"
 """
 
@@ -85,7 +86,18 @@ def complete(directory: Path, options: Options) -> None:
 
 def _write_programs(directory: Path) -> None:
     directory.mkdir()
-    npu_smi = _NPU_SMI.format(python=shlex.quote(interpreter()), path=shlex.quote(":".join(packages())))
-    for name, text in (("npu-smi", npu_smi), ("bisheng", _BISHENG)):
-        (directory / name).write_text(text, encoding="utf-8", errors="surrogateescape")
-        (directory / name).chmod(0o755)
+    python = functools.partial(
+        _PYTHON.format, python=shlex.quote(interpreter()), path=shlex.quote(":".join(packages()))
+    )
+    # torch_npu.profiler exports what aclprofStop leaves by msprof, and looks for a script beside the place where CANN has it.
+    tool = directory.parent / "tools" / "profiler"
+    for path, text in (
+        (directory / "npu-smi", python(module="npu_smi")),
+        (directory / "bisheng", _BISHENG),
+        (tool / "bin" / "msprof", python(module="msprof")),
+        (tool / "profiler_tool" / "analysis" / "msprof" / "msprof.py", "# See ascend_aclnn/emulator/msprof.py.\n"),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        path.chmod(0o755)
+    (directory / "msprof").symlink_to("../tools/profiler/bin/msprof")

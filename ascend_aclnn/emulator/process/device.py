@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import json
 import mmap
 import os
 import resource
@@ -106,8 +105,7 @@ class Device:
             Call.REPLACE: self.replace_step,
             Call.INFER: self.infer,
         }
-        self.run = self.launch  # or launch_timed, while it is profiled
-        self._times: list[tuple[str, int, int, int]] = []
+        self._times: list[tuple[int, int, int]] = []  # of launches with a correlation: it, begin, end
         self.memory = memory
         self.mappings = Mappings()
         self.plans: dict[int, Plan] = {}
@@ -126,6 +124,7 @@ class Device:
         words = records.cast("Q")
         size, header = Ring.RECORDS // 8, Ring.HEADER // 8
         filler, after, dropped = int(Record.FILLER), int(Record.AFTER), int(Record.DROPPED)
+        mask = (1 << Ring.KIND_BITS) - 1
         at = done = 0
         failed = False  # the last launch, or it was skipped
         while True:
@@ -139,9 +138,15 @@ class Device:
                 kind = words[start + 1]
                 if kind == filler:
                     continue
-                outcome = None
+                outcome, correlation = None, kind >> Ring.KIND_BITS if kind > dropped else 0
+                if correlation:
+                    kind &= mask
                 if kind != dropped and not (failed and kind == after):
-                    outcome = self.run(words[start + header], records[(start + header + 1) * 8 : (start + count) * 8])
+                    payload = records[(start + header + 1) * 8 : (start + count) * 8]
+                    if correlation:
+                        outcome = self.launch_timed(correlation, words[start + header], payload)
+                    else:
+                        outcome = self.launch(words[start + header], payload)
                     failed = outcome is not None and outcome[0] != 0
                 done += 1
                 if outcome is None:
@@ -331,30 +336,22 @@ class Device:
 
     def launch_alone(self, payload: bytes) -> tuple[int, bytes]:
         """Phase two of a launch that is too long for the ring: u64 plan, addresses."""
-        return self.run(int.from_bytes(payload[:8], "little"), memoryview(payload)[8:]) or (0, b"")
+        return self.launch(int.from_bytes(payload[:8], "little"), memoryview(payload)[8:]) or (0, b"")
 
-    def launch_timed(self, number: int, addresses: memoryview) -> Optional[tuple[int, bytes]]:
+    def launch_timed(self, correlation: int, number: int, addresses: memoryview) -> Optional[tuple[int, bytes]]:
         """The same, and notes when it ran."""
-        name, begin = self.plans[number].name, time.monotonic_ns()
+        begin = time.monotonic_ns()
         try:
             return self.launch(number, addresses)
         finally:
-            self._times.append((name, begin, time.monotonic_ns(), threading.get_native_id()))
+            self._times.append((correlation, begin, time.monotonic_ns()))
 
     def profile(self, payload: bytes) -> tuple[int, bytes]:
-        """Begins to note when operators run, or ends and gives the trace events, a comma behind each."""
-        if any(payload):
-            self._times = []
-            self.run = self.launch_timed
-            return 0, b""
-        self.run = self.launch
-        place = {"ph": "X", "pid": f"device process {os.getpid()}"}
-        events = [
-            {"name": name, **place, "tid": thread, "ts": begin / 1000, "dur": (end - begin) / 1000}
-            for name, begin, end, thread in self._times
-        ]
-        self._times = []
-        return 0, "".join(f"{json.dumps(event)},\n" for event in events).encode()
+        """When launches have run since the last time; see Call.PROFILE."""
+        count = len(self._times)  # other threads append meanwhile
+        times = self._times[:count]
+        del self._times[:count]
+        return 0, b"".join(struct.pack("<3Q", *run) for run in times)
 
     def communicate(self, payload: bytes) -> tuple[int, bytes]:
         """Something about a communicator; the first request brings the module that knows of them."""

@@ -3,6 +3,7 @@
  * its handle and the collectives' arguments are handled here. A collective is queued on its stream as the operator
  * HcclCollective or HcclPointToPoint, which process/communication.py defines.
  */
+#include "ascendcl/core/activity.h"
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/handles.h"
@@ -590,6 +591,7 @@ typedef struct {
 static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
     if (r->root != UINT32_MAX && r->root >= c->size)
         return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "root is %u; the communicator has %u ranks", r->root, c->size);
+    const char *routine = emu_routine();
     aclIntArray *counts = aclCreateIntArray(r->counts, r->count_count);
     aclTensor *send = vector(r->send, r->send_count, r->type), *receive = vector(r->receive, r->receive_count, r->type);
     HcclResult status = HCCL_E_PARA;
@@ -597,7 +599,9 @@ static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
         emu_value values_[] = {{.pointer = c->name}, {.integer = r->operation}, {.integer = (int64_t)r->reduction},
                                {.integer = (int32_t)r->root}, {.pointer = counts}, {.pointer = send}, {.pointer = receive}};
         status = (HcclResult)link_all(c, r->operation);
+        uint64_t correlation = emu_activity_begin(ACTIVITY_COLLECTIVE, routine, r->send_count, (uint64_t)r->type, c->name);
         if (status == HCCL_SUCCESS) status = queue(&collectives[r->operation], values_, stream);
+        emu_activity_end(correlation, status);
     }
     if (counts != NULL) aclDestroyIntArray(counts);
     if (send != NULL) aclDestroyTensor(send);

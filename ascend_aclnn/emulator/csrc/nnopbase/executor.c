@@ -8,11 +8,11 @@
 #include "nnopbase/executor.h"
 
 #include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/activity.h"
 #include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/memory/peers.h"
-#include "ascendcl/runtime/profiling.h"
 #include "ascendcl/stream/stream.h"
 #include "ascendcl/validate/call_site.h"
 #include "ascendcl/validate/findings.h"
@@ -861,11 +861,11 @@ static executor *take_executor(aclOpExecutor *handle, int *status) {
 
 int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, aclOpExecutor *handle, aclrtStream stream) {
     ENTER_RELEASE(operator->name);
-    uint64_t begin = emu_profile_begin();
     int status;
     if (handle == NULL) LEAVE(emu_fail(ACLNN_ERR_PARAM_NULLPTR, "EMULATOR_NULL_HANDLE", "executor is a null pointer"));
     EMU_HELD executor *e = take_executor(handle, &status);
     if (e == NULL) LEAVE(status);
+    uint64_t correlation = emu_activity_begin(ACTIVITY_KERNEL, operator->name, 0, 0, NULL);
     /* As slow as a launch queue that another thread works on may be. */
     int delay = emu_config()->launch_delay;
     if (delay > 0 && syscall(SYS_gettid) != getpid()) usleep((useconds_t)delay * 1000); /* glibc has gettid from 2.30 on */
@@ -879,7 +879,7 @@ int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, 
         if (e->recorded) emu_count_fast_run();
         e->recorded = e->keyed;
     }
-    emu_profile_end(operator->name, begin);
+    emu_activity_end(correlation, status);
     LEAVE(status);
 }
 

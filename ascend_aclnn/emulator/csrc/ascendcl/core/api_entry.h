@@ -29,12 +29,15 @@ typedef enum {
     FORK_VALIDATE,
     FORK_FINDINGS,
     FORK_CALL_SITES,
+    FORK_RANGES,
+    FORK_ACTIVITY,
+    FORK_MSPTI,
     FORK_COUNT
 } emu_fork_order;
 
 /* Registers a lock that is held across a fork, and a function that the child runs first (either may be NULL). For
  * constructors. */
-void emu_at_fork(emu_fork_order order, pthread_mutex_t *lock, void (*child)(void));
+LINK void emu_at_fork(emu_fork_order order, pthread_mutex_t *lock, void (*child)(void));
 /* True in the child of a process that used a device. The child has no device, and its calls have no effect. */
 LINK bool emu_is_forked(void);
 /* Marks this process as such a child: handles and memory belong to its parent. */

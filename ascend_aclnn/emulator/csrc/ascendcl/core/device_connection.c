@@ -517,7 +517,7 @@ static bool spin(const emu_ring *ring, uint64_t launches, uint64_t since, uint64
     return false;
 }
 
-bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool after) {
+bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool after, uint64_t correlation) {
     emu_ring *ring = connection->channel.ring;
     uint64_t count = (RING_HEADER + request->size + 15) / 16 * 2; /* an even number, so that a filler always has room for its header */
     uint64_t at = connection->end % RING_WORDS, rest = RING_WORDS - at, filler = rest < count ? rest : 0;
@@ -528,7 +528,7 @@ bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool
         at = 0;
     }
     ring->words[at] = count;
-    ring->words[at + 1] = after ? RECORD_AFTER : RECORD_PLAIN;
+    ring->words[at + 1] = (after ? RECORD_AFTER : RECORD_PLAIN) | correlation << RING_KIND_BITS;
     memcpy(&ring->words[at + 2], request->data, request->size);
     connection->end += filler + count;
     connection->launched++;
@@ -544,7 +544,8 @@ void emu_link_drop(emu_connection *connection) {
     for (uint64_t at = connection->start; at < connection->end; at += ring->words[at % RING_WORDS]) {
         uint64_t *kind = &ring->words[at % RING_WORDS + 1], expected = __atomic_load_n(kind, __ATOMIC_RELAXED);
         /* The device process may be about to answer. */
-        if (expected == RECORD_PLAIN || expected == RECORD_AFTER)
+        uint64_t plain = expected & ((1 << RING_KIND_BITS) - 1);
+        if (plain == RECORD_PLAIN || plain == RECORD_AFTER)
             (void)__atomic_compare_exchange_n(kind, &expected, RECORD_DROPPED, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
 }

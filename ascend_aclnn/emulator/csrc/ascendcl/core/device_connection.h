@@ -43,8 +43,8 @@ bool emu_link_current(const emu_connection *connection);
 #define EMU_LAUNCH_BYTES (RING_RECORDS / 4)
 
 /* Puts a launch into the ring; false when there is no room. `after`: it is skipped if the launch before it failed or was
- * skipped. */
-bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool after);
+ * skipped. `correlation`: the device process notes when it ran, unless this is 0. */
+bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool after, uint64_t correlation);
 /* Cancels the launches in the ring that the device process has not begun. No other thread may launch meanwhile. */
 void emu_link_drop(emu_connection *connection);
 /* Waits until so many launches are done (timeout in ms, negative: for ever). True when the device is lost, too. */

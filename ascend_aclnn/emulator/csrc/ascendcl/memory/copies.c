@@ -1,4 +1,5 @@
 /* Copies and fills, synchronous and in streams. */
+#include "ascendcl/core/activity.h"
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/host_memory.h"
@@ -290,15 +291,22 @@ static int copy_async(const copy_request *request, aclrtStream handle) {
     return status == 0 && wait ? emu_stream_wait(stream, -1) : status;
 }
 
+/* Makes a call that observers are told of, and returns its status. */
+#define NOTED(kind, bytes, detail, call)                                                                 \
+    uint64_t correlation_ = emu_activity_begin(kind, emu_routine(), bytes, (uint64_t)(detail), NULL);    \
+    int noted_ = call;                                                                                   \
+    emu_activity_end(correlation_, noted_);                                                              \
+    return noted_
+
 API aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
     ENTER("aclrtMemcpy");
-    return copy_sync(&(copy_request){dst, src, destMax, count, count, 1, kind});
+    NOTED(ACTIVITY_COPY, count, kind, copy_sync(&(copy_request){dst, src, destMax, count, count, 1, kind}));
 }
 
 API aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
                               aclrtStream stream) {
     ENTER("aclrtMemcpyAsync");
-    return copy_async(&(copy_request){dst, src, destMax, count, count, 1, kind}, stream);
+    NOTED(ACTIVITY_COPY, count, kind, copy_async(&(copy_request){dst, src, destMax, count, count, 1, kind}, stream));
 }
 
 API aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
@@ -415,23 +423,31 @@ static copy_task *make_set(void *address, size_t room, int value, size_t count, 
     return set;
 }
 
-API aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
-    ENTER("aclrtMemset");
+static int set_sync(void *address, size_t room, int32_t value, size_t bytes) {
     int status = check_mode(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT);
     if (status != 0) return status;
-    copy_task *set = make_set(devPtr, maxCount, value, count, &status);
+    copy_task *set = make_set(address, room, value, bytes, &status);
     if (set == NULL) return status;
     do_now(set, "devPtr");
     return 0;
 }
 
+static int set_async(void *address, size_t room, int32_t value, size_t bytes, aclrtStream handle) {
+    EMU_HELD emu_stream *stream = NULL;
+    int status = emu_stream_acquire(handle, &stream);
+    if (status != 0) return status;
+    copy_task *set = make_set(address, room, value, bytes, &status);
+    return set != NULL ? enqueue_copy(stream, set, "devPtr") : status;
+}
+
+API aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
+    ENTER("aclrtMemset");
+    NOTED(ACTIVITY_SET, count, (uint32_t)value, set_sync(devPtr, maxCount, value, count));
+}
+
 API aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
     ENTER("aclrtMemsetAsync");
-    EMU_HELD emu_stream *target = NULL;
-    int status = emu_stream_acquire(stream, &target);
-    if (status != 0) return status;
-    copy_task *set = make_set(devPtr, maxCount, value, count, &status);
-    return set != NULL ? enqueue_copy(target, set, "devPtr") : status;
+    NOTED(ACTIVITY_SET, count, (uint32_t)value, set_async(devPtr, maxCount, value, count, stream));
 }
 
 /* Device memory is coherent here: nothing to do. */

@@ -1,12 +1,12 @@
 /*
  * Profiling: which operators ran, when they were launched and when the device process computed them.
  *
- * aclprofStop writes a file of trace events, the JSON that chrome://tracing and Perfetto read, and not CANN's directory of raw
- * data, which only CANN's tool reads.
+ * aclprofStop leaves a directory PROF_... as CANN does, with the time of the host's clock (host/start_info), a directory for each
+ * device, and, in place of CANN's raw data, whose format is not public, trace events, the JSON that chrome://tracing and Perfetto
+ * read (host/data). The emulated msprof exports it.
  */
-#include "ascendcl/runtime/profiling.h"
-
 #include "acl/acl_prof.h"
+#include "ascendcl/core/activity.h"
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/clock.h"
 #include "ascendcl/core/device_connection.h"
@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 struct aclprofConfig {
@@ -40,18 +41,42 @@ static _Atomic bool initialised;
 static char place[3000];
 static emu_buffer events;
 static uint32_t files;
+static struct timespec real; /* the time of day at the start, */
+static uint64_t monotonic, raw; /* that of emu_now, and of CLOCK_MONOTONIC_RAW, to which CANN relates it */
 
-uint64_t emu_profile_begin(void) { return __builtin_expect(running, 0) ? emu_now() : 0; }
+static const char *const KINDS[] = {"kernel", "collective", "copy", "set"};
 
-void emu_profile_end(const char *name, uint64_t begin) {
-    char line[400];
-    if (begin == 0 || !running) return;
-    int length = snprintf(line, sizeof line, "{\"name\": \"%.200s\", \"ph\": \"X\", \"pid\": \"host\", \"tid\": %ld, \"ts\": %.3f, \"dur\": %.3f},\n", name,
-                          (long)syscall(SYS_gettid), (double)begin * 1e-3, (double)(emu_now() - begin) * 1e-3);
+static void add_event(const char *line, int length) {
     pthread_mutex_lock(&lock);
-    if (running) emu_buffer_put(&events, line, (size_t)length);
+    if (running && length > 0) emu_buffer_put(&events, line, (size_t)length);
     pthread_mutex_unlock(&lock);
 }
+
+/* A span of the host. */
+static void add_host(const char *name, uint32_t thread, uint64_t begin, uint64_t end, uint64_t correlation) {
+    char line[500];
+    add_event(line, snprintf(line, sizeof line,
+                             "{\"name\": \"%.200s\", \"ph\": \"X\", \"pid\": \"host\", \"tid\": %u, \"ts\": %.3f, \"dur\": %.3f, "
+                             "\"args\": {\"correlation\": %llu}},\n",
+                             name, thread, (double)begin * 1e-3, (double)(end - begin) * 1e-3, (unsigned long long)correlation));
+}
+
+static void called(uint64_t correlation, const emu_activity_call *call) {
+    add_host(call->name, call->thread, call->begin, call->end, correlation);
+}
+
+static void ran(uint64_t correlation, const emu_activity_call *call, uint64_t begin, uint64_t end) {
+    char line[700];
+    if (call->stream == EMU_NOWHERE) return; /* in the call itself */
+    add_event(line, snprintf(line, sizeof line,
+                             "{\"name\": \"%.200s\", \"ph\": \"X\", \"pid\": \"device %u\", \"tid\": %u, \"ts\": %.3f, \"dur\": %.3f, "
+                             "\"args\": {\"correlation\": %llu, \"kind\": \"%s\", \"bytes\": %llu}},\n",
+                             call->name, call->device, call->stream, (double)begin * 1e-3, (double)(end - begin) * 1e-3,
+                             (unsigned long long)correlation, KINDS[call->kind],
+                             call->kind == ACTIVITY_COPY || call->kind == ACTIVITY_SET ? (unsigned long long)call->bytes : 0ull));
+}
+
+static const emu_activity_observer observer = {.called = called, .ran = ran};
 
 API aclError aclprofInit(const char *profilerResultPath, size_t length) {
     ENTER("aclprofInit");
@@ -106,16 +131,6 @@ API aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig) {
     LEAVE(status);
 }
 
-/* Switches recording in a device process on or off, and fetches what it has recorded. */
-static int tell(emu_device *device, uint64_t on, emu_buffer *answer) {
-    emu_buffer request = {0};
-    emu_buffer_put(&request, &on, sizeof on);
-    int status = emu_memory_prepare(device);
-    if (status == 0) status = emu_link_call(device, CALL_PROFILE, &request, answer);
-    emu_buffer_free(&request);
-    return status;
-}
-
 /* How often and which hardware is sampled: accepted without effect, as there is no hardware. */
 API aclError aclprofSetConfig(aclprofConfigType configType, const char *config, size_t configLength) {
     ENTER("aclprofSetConfig");
@@ -135,22 +150,55 @@ API aclError aclprofStart(const aclprofConfig *profilerConfig) {
     if (config == NULL) return status;
     if (!initialised || running)
         return emu_fail(running ? ACL_ERROR_PROF_ALREADY_RUN : ACL_ERROR_PROF_NOT_RUN, NULL, running ? "it runs already" : "aclprofInit must come first");
-    emu_buffer answer = {0};
-    for (uint32_t i = 0; i < config->count && status == 0; i++) status = tell(&emu_devices[config->devices[i]], 1, &answer);
-    emu_buffer_free(&answer);
-    if (status == 0) running = true;
-    return status;
+    for (uint32_t i = 0; i < config->count && status == 0; i++) status = emu_memory_prepare(&emu_devices[config->devices[i]]);
+    if (status != 0) return status;
+    monotonic = emu_now();
+    clock_gettime(CLOCK_REALTIME, &real);
+    struct timespec unslewed;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &unslewed);
+    raw = (uint64_t)unslewed.tv_sec * 1000000000 + (uint64_t)unslewed.tv_nsec;
+    running = true;
+    emu_activity_observe(0, &observer);
+    return 0;
 }
 
-static int write_trace(void) {
-    char path[sizeof place + 80];
-    snprintf(path, sizeof path, "%s/ascend_emulator_trace_%d_%u.json", place, (int)getpid(), files++);
+static int write_failed(const char *path) { return emu_fail(ACL_ERROR_WRITE_FILE, NULL, "%s: %s", path, strerror(errno)); }
+
+/* Makes a directory of the path so far. */
+static bool made(const char *path) { return mkdir(path, 0750) == 0 || errno == EEXIST; }
+
+static int write_file(const char *path, const char *head, const emu_buffer *content, const char *tail) {
     FILE *file = fopen(path, "we");
-    bool good = file != NULL && fputs("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n", file) >= 0;
-    size_t size = events.size >= 2 ? events.size - 2 : 0; /* without the last comma */
-    good = good && (size == 0 || fwrite(events.data, 1, size, file) == size) && fputs("\n]}\n", file) >= 0;
+    size_t size = content != NULL && content->size >= 2 ? content->size - 2 : 0; /* without the last comma */
+    bool good = file != NULL && fputs(head, file) >= 0;
+    good = good && (size == 0 || fwrite(content->data, 1, size, file) == size) && fputs(tail, file) >= 0;
     if (file != NULL && fclose(file) != 0) good = false;
-    return good ? 0 : emu_fail(ACL_ERROR_WRITE_FILE, NULL, "%s: %s", path, strerror(errno));
+    return good ? 0 : write_failed(path);
+}
+
+/* The directory: PROF_, a number, the time, and letters that no other has. */
+static int write_trace(const aclprofConfig *config) {
+    char folder[sizeof place + 80], path[sizeof folder + 80], text[200], time[32];
+    struct tm local;
+    localtime_r(&real.tv_sec, &local);
+    strftime(time, sizeof time, "%Y%m%d%H%M%S", &local);
+    snprintf(folder, sizeof folder, "%s/PROF_%06u_%s%03ld_EMULATOR%d", place, ++files, time, real.tv_nsec / 1000000, (int)getpid());
+    const char *parts[] = {"", "/host", "/host/data"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        snprintf(path, sizeof path, "%s%s", folder, parts[i]);
+        if (!made(path)) return write_failed(path);
+    }
+    for (uint32_t i = 0; i < config->count; i++) {
+        snprintf(path, sizeof path, "%s/device_%u", folder, config->devices[i]);
+        if (!made(path)) return write_failed(path);
+    }
+    snprintf(path, sizeof path, "%s/host/start_info", folder);
+    snprintf(text, sizeof text, "{\"collectionTimeBegin\": \"%lld\", \"clockMonotonicRaw\": \"%llu\", \"clockMonotonic\": \"%llu\"}\n",
+             (long long)real.tv_sec * 1000000 + real.tv_nsec / 1000, (unsigned long long)raw, (unsigned long long)monotonic);
+    int status = write_file(path, text, NULL, "");
+    snprintf(path, sizeof path, "%s/host/data/ascend_emulator_trace_%d_%u.json", folder, (int)getpid(), files);
+    if (status == 0) status = write_file(path, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n", &events, "\n]}\n");
+    return status;
 }
 
 API aclError aclprofStop(const aclprofConfig *profilerConfig) {
@@ -159,23 +207,15 @@ API aclError aclprofStop(const aclprofConfig *profilerConfig) {
     EMU_HELD aclprofConfig *config = emu_object_acquire(profilerConfig, KIND_PROFILE_CONFIG, &status);
     if (config == NULL) return status;
     if (!running) return emu_fail(ACL_ERROR_PROF_NOT_RUN, NULL, "aclprofStart must come first");
-    for (uint32_t i = 0; i < config->count; i++) {
-        emu_buffer answer = {0};
-        emu_device *device = &emu_devices[config->devices[i]];
-        emu_streams_drain(device);
-        int failed = tell(device, 0, &answer);
-        pthread_mutex_lock(&lock);
-        if (failed == 0) emu_buffer_put(&events, answer.data, answer.size);
-        pthread_mutex_unlock(&lock);
-        if (status == 0) status = failed;
-        emu_buffer_free(&answer);
-    }
+    for (uint32_t i = 0; i < config->count; i++) emu_streams_drain(&emu_devices[config->devices[i]]);
+    emu_activity_collect();
+    emu_activity_observe(0, NULL);
     pthread_mutex_lock(&lock);
     running = false;
-    int failed = write_trace();
+    status = write_trace(config);
     emu_buffer_free(&events);
     pthread_mutex_unlock(&lock);
-    return status != 0 ? status : failed;
+    return status;
 }
 
 API aclprofStepInfo *aclprofCreateStepInfo(void) {
@@ -188,8 +228,8 @@ API aclError aclprofGetStepTimestamp(aclprofStepInfo *stepInfo, aclprofStepTag t
     int status;
     (void)stream; /* host time */
     EMU_HELD aclprofStepInfo *step = emu_object_acquire(stepInfo, KIND_PROFILE_STEP, &status);
-    if (step != NULL && tag == ACL_STEP_START) step->begin = emu_profile_begin();
-    else if (step != NULL) emu_profile_end("step", step->begin);
+    if (step != NULL && tag == ACL_STEP_START) step->begin = emu_now();
+    else if (step != NULL && step->begin != 0) add_host("step", (uint32_t)syscall(SYS_gettid), step->begin, emu_now(), 0);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* Streams: queues of tasks with a worker thread each. */
 #include "ascendcl/stream/stream.h"
 
+#include "ascendcl/core/activity.h"
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/handles.h"
 #include "ascendcl/core/plog.h"
@@ -161,7 +162,7 @@ static int send_launches(emu_stream *stream) {
             int status = emu_link_open(stream->device, &stream->connection);
             if (status != 0) return status;
         }
-        if (!emu_link_launch(&stream->connection, &stream->unsent->request, stops && before > 0)) return 0;
+        if (!emu_link_launch(&stream->connection, &stream->unsent->request, stops && before > 0, stream->unsent->correlation)) return 0;
         pass_unsent(stream);
     }
     return 0;
@@ -180,6 +181,14 @@ static bool is_done(const emu_stream *stream) {
     return stream->head->answered == NULL || emu_link_done(&stream->connection);
 }
 
+/* Runs a task that the device process has no part in. The lock is not held. */
+static int run_task(emu_task *task, emu_stream *stream) {
+    uint64_t correlation = task->correlation, begin = correlation != 0 ? emu_now() : 0;
+    int status = task->run(task, stream);
+    if (correlation != 0) emu_activity_ran(correlation, begin, emu_now());
+    return status;
+}
+
 /* Takes in the launch at the head of the queue and the finished ones behind it. The lock is held; no other thread drives the
  * stream. */
 static void take_in(emu_stream *stream) {
@@ -193,7 +202,7 @@ static void take_in(emu_stream *stream) {
             status = emu_link_take(&stream->connection, answer);
             if (status != 0 || answer->size > 0) status = task->answered(task, status, answer);
         } else if (task->run != NULL) {
-            status = task->run(task, stream);
+            status = run_task(task, stream);
         }
         pthread_mutex_lock(&stream->lock);
         end_head(stream, status);
@@ -203,9 +212,11 @@ static void take_in(emu_stream *stream) {
 
 /* Sends a launch that does not fit into the ring. The lock is held. */
 static int call_launch(emu_stream *stream, emu_task *task) {
+    uint64_t correlation = task->correlation, begin = correlation != 0 ? emu_now() : 0;
     pthread_mutex_unlock(&stream->lock);
     int status = emu_link_call(stream->device, CALL_LAUNCH, &task->request, &stream->answer);
     status = task->answered(task, status, &stream->answer);
+    if (begin != 0) emu_activity_ran(correlation, begin, emu_now());
     emu_buffer_free(&stream->answer);
     pthread_mutex_lock(&stream->lock);
     return status;
@@ -241,7 +252,7 @@ static step_result step(emu_stream *stream, bool worker, uint64_t launches, int3
         if (in_time) end_head(stream, 0);
     } else {
         pthread_mutex_unlock(&stream->lock);
-        status = task->run(task, stream);
+        status = run_task(task, stream);
         pthread_mutex_lock(&stream->lock);
         end_head(stream, status);
     }
@@ -306,6 +317,7 @@ static int call_worker(emu_stream *stream) {
 
 static uint64_t add_task(emu_stream *stream, emu_task *task) {
     task->thread = emu_thread_number();
+    task->correlation = emu_activity_queued((uint32_t)stream->device->id, (uint32_t)stream->id);
     task->next = NULL;
     task->sequence = ++stream->submitted;
     if (task->number != NULL) *task->number = task->sequence;

@@ -15,6 +15,7 @@ struct emu_task {
     uint64_t *number;                                   /* receives the task's number, or NULL */
     const char *routine;                                /* the function that queued it, */
     uint32_t thread;                                    /* and the thread */
+    uint64_t correlation;                               /* of the call, where calls are observed; else 0 */
     int (*run)(emu_task *task, emu_stream *stream);
     bool slow;                                          /* run may wait for other threads: only a worker runs it */
     bool quiet;                                         /* its end is visible only to a poll of the stream: it may wait for one */
@@ -131,7 +132,7 @@ void emu_stream_enter(emu_stream *stream, emu_capture *capture);
 /* The opposite; it releases the stream. */
 void emu_stream_leave(emu_stream *stream);
 /* Does nothing: for tasks that are run again as they are and use no memory. */
-void emu_describe_nothing(emu_task *task, emu_captured *captured);
+LINK void emu_describe_nothing(emu_task *task, emu_captured *captured);
 /* -1 (for ever) or more than 0 milliseconds. */
 int emu_check_timeout(int32_t timeout);
 /* Deferred mode: lets tasks up to a number run. */
