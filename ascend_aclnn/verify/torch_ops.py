@@ -163,7 +163,7 @@ def fixed_sizes(operator: Operator, arguments: list[Any]) -> str:
             return mode.from_tensor(value, symbolic_context=context)
 
         given = [traced(value) for value in arguments]
-        sizes = [size for tensor in cases.arrays(given) if hasattr(tensor, "dim") for size in tensor.shape]
+        sizes = [size for tensor in calls.arrays(given) if hasattr(tensor, "dim") for size in tensor.shape]
         symbols = [size for size in sizes if not isinstance(size, int) and size.node.maybe_as_int() is None]
         function(*given)
         fixed = sum(size.node.maybe_as_int() is not None for size in symbols)

@@ -7,8 +7,8 @@
  */
 #include "nnopbase/executor.h"
 
-#include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/activity.h"
+#include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/memory.h"
