@@ -97,8 +97,8 @@ def _timeline(calls: list[dict[str, Any]], tasks: list[dict[str, Any]], offset: 
         correlation, place = task["args"]["correlation"], _DEVICE + _device(task)
         facts = {"Task Type": _TASKS[task["args"]["kind"]], "Stream Id": task["tid"], "Task Id": number, "Batch Id": 0}
         yield _span(task, place, offset, {**facts, "connection_id": correlation})
-        call = by_number.get(correlation)
-        if call is not None:
+        if correlation in by_number:
+            call = by_number[correlation]
             flow = {"cat": "HostToDevice", "name": "HostToDevice", "id": str(correlation)}
             yield {**flow, "ph": "s", "pid": _HOST, "tid": call["tid"], "ts": _time(call["ts"] + offset)}
             yield {**flow, "ph": "f", "bp": "e", "pid": place, "tid": task["tid"], "ts": _time(task["ts"] + offset)}

@@ -63,11 +63,10 @@ STRINGS = (
 )
 
 
-def cases(operator: Operator, soc: str, thorough: bool = True, seed: int = 0) -> Iterator[Case]:
+def cases(operator: Operator, soc: str) -> Iterator[Case]:
     """The cases of an operator by the rules of a SoC, the example's first; NoCase where the example itself does not pass.
 
-    Each data type has a case of uniform and one of normal values, of the larger sizes where there are some, in turn; without
-    ``thorough`` it has one of them, and values are all that varies.
+    Each data type has cases of uniform and of normal values, of the larger sizes where there are some.
     """
     with aclnn.use_backend("numpy", soc=soc):
         call = example(operator)
@@ -75,16 +74,13 @@ def cases(operator: Operator, soc: str, thorough: bool = True, seed: int = 0) ->
     yield Case()
     first = first_array(operator, call)
     if first is not None:
-        found = list(dict.fromkeys(_varying(operator, soc, call, first, plain, thorough)))
-        yield from (case._replace(seed=seed) for case in found if case != Case())
-    if thorough:
-        yield from (Case(attribute=option, seed=seed) for option in _options(operator, soc, call, plain))
-        yield from (Case("drawn", draw=number, seed=seed) for number in Draws(operator).accepted(DRAWS, soc))
+        varying = dict.fromkeys(_varying(operator, soc, call, first, plain))
+        yield from (case for case in varying if case != Case())
+    yield from (Case(attribute=option) for option in _options(operator, soc, call, plain))
+    yield from (Case("drawn", draw=number) for number in Draws(operator).accepted(DRAWS, soc))
 
 
-def _varying(
-    operator: Operator, soc: str, call: ExampleCall, first: Array, plain: list[Any], thorough: bool
-) -> Iterator[Case]:
+def _varying(operator: Operator, soc: str, call: ExampleCall, first: Array, plain: list[Any]) -> Iterator[Case]:
     """The cases with other values, data types, sizes and layouts."""
     accepted = functools.partial(_accepted, operator, soc, _finite(plain))
     tensors = call_tensors(operator, call)
@@ -96,18 +92,15 @@ def _varying(
         modes = list(dict.fromkeys(filter(None, modes)))
         if not modes:
             continue
-        chosen = modes if thorough else [modes[number % len(modes)]]
-        for at, mode in enumerate(chosen):
+        for at, mode in enumerate(modes):
             size = _larger(tensors, plain, variation(mode), accepted)
             yield variation(mode, size=size)
-            if dtype is None or (thorough and at == number % 2):
+            if dtype is None or at == number % 2:
                 yield variation(mode)
         if floating is None and kind.name in FLOATS:
             floating, base = dtype or "", variation(modes[0])
-        if thorough and kind.kind in "iu" and _taken(operator, soc, variation("extreme")):
+        if kind.kind in "iu" and _taken(operator, soc, variation("extreme")):
             yield variation("extreme")
-    if not thorough:
-        return
     if floating is not None:
         special = (Case(values, floating or None) for values in SPECIAL)
         yield from (case for case in special if _taken(operator, soc, case))

@@ -170,6 +170,7 @@ def test_no_other_module_removes_or_replaces_files() -> None:
     # By the caller: a file, or a directory in which this package has begun it.
     named = (
         "testing/compare.py: .write_text(",
+        "emulator/msprof.py: .write_text(",
         "replay/export.py: .write_",
         "cli/layer.py: .write_text(",
         "cli/recording.py: .write_text(",

@@ -20,7 +20,7 @@ from ascend_aclnn.cli.main import main
 from ascend_aclnn.emulator.faults import VARIABLE
 from ascend_aclnn.recording import Recording
 from ascend_aclnn.replay import replay
-from ascend_aclnn.verify import failures, history
+from ascend_aclnn.verify import failures, history, suite
 from ascend_aclnn.verify.batches import Outcome
 from ascend_aclnn.verify.calls import Case, build, golden
 from ascend_aclnn.verify.cases import cases
@@ -168,7 +168,7 @@ def test_failures_have_pictures(faulty: Path) -> None:
 )  # fmt: skip
 def test_right_results_replay_as_recorded(tmp_path: Path, name: str) -> None:
     operator = catalog.get(name)
-    for number, case in enumerate(cases(operator, SOC)):
+    for number, case in enumerate([*cases(operator, SOC)][::3]):
         with use_backend("numpy"):
             results = [_host(result) for result in golden(operator, build(operator, case), SOC)]
         failures.record(tmp_path / f"{number}.aclnn", DEVICE, operator, case, results=results)
@@ -185,9 +185,9 @@ def _host(result: Any) -> Any:
 
 def test_seeds_give_other_numbers_of_the_same_cases() -> None:
     operator = catalog.get("aclnnRmsNorm")
-    first, second = (list(cases(operator, SOC, seed=seed)) for seed in (0, 7))
-    assert [case.label for case in first] == [case.label for case in second] and first[0] == second[0] == Case()
-    values = [[build(operator, case).arguments[0] for case in found] for found in (first, second)]
+    first, second = ([item.case for item in suite.numbered(operator, SOC, seed)] for seed in (0, 7))
+    assert [case.label for case in first] == [case.label for case in second] and first[0] == Case()
+    values = [[build(operator, case).arguments[0] for case in found[:2]] for found in (first, second)]
     assert [np.array_equal(one, other) for one, other in zip(*values)][:2] == [True, False]
     np.testing.assert_array_equal(values[1][1], build(operator, second[1]).arguments[0])
 
