@@ -25,6 +25,11 @@ def ignored() -> AbstractContextManager[object]:
     return _ALREADY if _thread.ignored else np.errstate(all="ignore")
 
 
+def are_ignored() -> bool:
+    """Whether this thread is in the block of ``ignored_in_all``. What is prepared there is also run there."""
+    return _thread.ignored
+
+
 class ignored_in_all:  # a block, like np.errstate
     """A block for many operators of this thread."""
 
@@ -40,4 +45,4 @@ class ignored_in_all:  # a block, like np.errstate
         self._errstate.__exit__(None, None, None)
 
 
-__all__ = ["ignored", "ignored_in_all"]
+__all__ = ["are_ignored", "ignored", "ignored_in_all"]

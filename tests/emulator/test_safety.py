@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from c_clients import run_c_client
 from emulator_client import D2D, D2H, H2D, NEWEST, Cann, client, environment
 
-from ascend_aclnn.emulator.build import build, find_compiler
+from ascend_aclnn.emulator.build import build
 
 SIZE_MAX = (1 << 64) - 1
 EYE = np.eye(2, dtype=np.float32)
@@ -719,17 +720,4 @@ def test_known_arguments_are_bounded_by_their_size(cann: Cann) -> None:
 @pytest.mark.long
 def test_threads_at_once_have_no_data_races(tmp_path: Path) -> None:
     """What ThreadSanitizer sees of a program whose threads use streams, events and memory at the same time."""
-    compiler = find_compiler()
-    home, program = build(sanitize=("thread",)), tmp_path / "stress"
-    source = Path(__file__).parent / "clients" / "stress.c"
-    places = [f"-I{home / 'include'}", f"-L{home / 'lib64'}", "-lopapi", "-lnnopbase", "-lascendcl"]
-    command = [compiler, "-g", "-O1", "-fsanitize=thread", "-Wall", "-Wextra", str(source), *places, "-o", str(program)]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert made.returncode == 0 and not made.stderr, made.stderr
-    settings = {"TSAN_OPTIONS": "die_after_fork=0:exitcode=66", "ASCEND_EMULATOR_MEMORY": "64M"}  # it shadows addresses
-    done = subprocess.run(
-        [str(program), str(tmp_path)], env=environment(home, **settings), capture_output=True, text=True, timeout=300
-    )
-    if "unexpected memory mapping" in done.stderr:
-        pytest.skip("ThreadSanitizer does not know this kernel's layout of addresses")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", ""), done.stderr[:4000]
+    run_c_client("stress", tmp_path, str(tmp_path), sanitize=("thread",))

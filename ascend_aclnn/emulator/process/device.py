@@ -68,15 +68,17 @@ MAP_FIXED = 0x10
 
 
 class RingFunctions:
-    """What csrc/ring/ring.c does for the device process. Waiting lets other threads run; the rest is too short for that."""
+    """What csrc/ring/ring.c does for the device process. Waiting lets other threads run; the rest is too short for that.
+
+    ``done`` and ``answered`` are of the ring that the thread has waited for.
+    """
 
     def __init__(self, path: str) -> None:
         self.wait = ctypes.CDLL(path).emu_ring_wait
         self.wait.argtypes = (ctypes.c_void_p, ctypes.c_uint64)
         self.wait.restype = ctypes.c_uint64
-        self.done = ctypes.PyDLL(path).emu_ring_done
-        self.done.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_bool)
-        self.done.restype = None
+        self.done, self.answered = ctypes.PyDLL(path).emu_ring_done, ctypes.PyDLL(path).emu_ring_answered
+        self.done.restype = self.answered.restype = None
 
 
 _HEADER = struct.Struct("<Ii")
@@ -125,7 +127,7 @@ class Device:
         size, header = Ring.RECORDS // 8, Ring.HEADER // 8
         filler, after, dropped = int(Record.FILLER), int(Record.AFTER), int(Record.DROPPED)
         mask = (1 << Ring.KIND_BITS) - 1
-        at = done = 0
+        at = 0
         failed = False  # the last launch, or it was skipped
         while True:
             sent = ring.wait(address, at)
@@ -148,12 +150,11 @@ class Device:
                     else:
                         outcome = self.launch(words[start + header], payload)
                     failed = outcome is not None and outcome[0] != 0
-                done += 1
                 if outcome is None:
-                    ring.done(address, done, False)
+                    ring.done()
                 else:
                     words[start + 1] = Record.ANSWERED
-                    ring.done(address, done, True)
+                    ring.answered()
                     connection.sendall(_frame(*outcome))
 
     def _answer_call(self, connection: socket.socket) -> bool:

@@ -135,8 +135,7 @@ static void finish_replay(emu_task *task) {
     replay *item = (replay *)task;
     if (item->last) item->model->under_way--;
     emu_object_release(item->awaited);
-    emu_object_release(item->model);
-    emu_buffer_free(&task->request);
+    emu_object_release(item->model); /* the request is a part of it */
     free(item);
 }
 
@@ -166,11 +165,11 @@ static int run_node(emu_task *task, emu_stream *stream) {
     return node->task->run(node->task, stream);
 }
 
-static replay *make_part(emu_model *model, const emu_part *part) {
+static replay *make_part(emu_model *model, emu_part *part) {
     replay *item = new_task(model);
     if (part->program != 0) {
         item->task.answered = answer_replay;
-        emu_buffer_put(&item->task.request, &part->program, sizeof part->program);
+        item->task.request = (emu_buffer){.data = (uint8_t *)&part->program, .size = sizeof part->program};
     } else {
         item->node = part->first;
         item->task.run = run_node;
@@ -255,7 +254,7 @@ static int queue_apart(emu_model *model, emu_stream *stream) {
         if (stream != NULL && streams[i] != stream) status = queue_wait(model, streams[i], stream, start, &model->last[i]);
     }
     for (uint32_t p = 0; p < model->part_count && status == 0; p++) {
-        const emu_part *part = &model->parts[p];
+        emu_part *part = &model->parts[p];
         const emu_node *node = &capture->nodes[part->first];
         uint64_t *last = &model->last[part->lane];
         if (node->kind == NODE_RECORD) recorded[part->first] = *last;
