@@ -1,0 +1,145 @@
+"""Tokens of vLLM on the emulated device beside transformers on the CPU: a line for each model or feature.
+
+    scripts/demo_vllm scripts/compare_vllm_models.py [NAME...]
+
+Each prompt is continued greedily. transformers, in float32 with the weights that were rounded to the model's type, judges every
+token after those that vLLM gave before it. A token that is not its first choice is printed with its distance: how far its logit
+lies below the best one, beside what rounding explains, 16 ULP of the type at the largest logit's size.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from tiny_models import make
+
+os.environ.setdefault("VLLM_WORKER_MULTIPROCESSING_METHOD", "spawn")  # torch's pools of threads do not survive a fork
+
+
+class Row(NamedTuple):
+    kind: str
+    dtype: str = "float16"
+    options: tuple[tuple[str, Any], ...] = ()  # of LLM
+    lora: bool = False
+    length: int = 12  # of prompts
+
+
+_SMALL = {"max_num_batched_tokens": 256}
+ROWS = {
+    "llama": Row("llama"),
+    "qwen2": Row("qwen2"),
+    "qwen3": Row("qwen3"),
+    "qwen3-bfloat16": Row("qwen3", "bfloat16"),
+    "qwen3-moe": Row("qwen3_moe"),
+    "qwen3-moe-bfloat16": Row("qwen3_moe", "bfloat16"),
+    "deepseek-v2": Row("deepseek_v2"),
+    "deepseek-v2-bfloat16": Row("deepseek_v2", "bfloat16"),
+    "ngram": Row(
+        "llama",
+        options=(("speculative_config", {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}),),
+    ),
+    "prefix-caching": Row("llama", options=(("enable_prefix_caching", True),), length=300),
+    "chunked-prefill": Row("llama", options=(("max_num_batched_tokens", 64),), length=200),
+    "lora": Row("llama", lora=True),
+    "tensor-parallel-2": Row("llama", options=(("tensor_parallel_size", 2),)),
+}
+TOKENS = 16
+
+
+def make_lora(directory: Path, model: Any, rank: int = 8) -> None:
+    """An adapter of the attention's projections, in peft's layout; the model gets its product added."""
+    from safetensors.torch import save_file
+
+    directory.mkdir()
+    tensors = {}
+    targets = ["q_proj", "v_proj", "o_proj"]
+    with torch.no_grad():
+        for name, module in model.named_modules():
+            if name.rpartition(".")[2] in targets:
+                a = (torch.randn(rank, module.in_features) * 0.1).half()
+                b = (torch.randn(module.out_features, rank) * 0.1).half()
+                tensors[f"base_model.model.{name}.lora_A.weight"] = a
+                tensors[f"base_model.model.{name}.lora_B.weight"] = b
+                module.weight += b.float() @ a.float() * 2
+    save_file(tensors, directory / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": targets, "bias": "none"}
+    (directory / "adapter_config.json").write_text(json.dumps(config))
+
+
+def prompts(length: int) -> list[list[int]]:
+    """Three prompts: what follows the first 256 tokens of a long one differs."""
+    generator = torch.Generator().manual_seed(1)
+    shared = torch.randint(2, 250, (max(length - 12, 0),), generator=generator).tolist()
+    return [shared + torch.randint(2, 250, (12,), generator=generator).tolist() for _ in range(3)]
+
+
+def generate(directory: Path, row: Row) -> tuple[list[list[int]], float, float]:
+    """What vLLM gives, and the seconds of loading and of generating."""
+    from vllm import LLM, SamplingParams
+    from vllm.lora.request import LoRARequest
+
+    began = time.perf_counter()
+    options = {"max_model_len": 512, "max_num_seqs": 4, "enforce_eager": True, "gpu_memory_utilization": 0.05, **_SMALL}
+    options |= {"enable_prefix_caching": False, "enable_lora": row.lora, **dict(row.options)}
+    llm = LLM(str(directory), dtype=row.dtype, **options)
+    loaded = time.perf_counter()
+    greedy = SamplingParams(temperature=0, max_tokens=TOKENS, ignore_eos=True)
+    asked = [{"prompt_token_ids": ids} for ids in prompts(row.length)]
+    request = LoRARequest("adapter", 1, str(directory / "adapter")) if row.lora else None
+    if options["enable_prefix_caching"]:  # so that the three find what the first one has left
+        llm.generate(asked[:1], greedy, lora_request=request, use_tqdm=False)
+    answers = llm.generate(asked, greedy, lora_request=request, use_tqdm=False)
+    ended = time.perf_counter()
+    tokens = [list(answer.outputs[0].token_ids) for answer in answers]
+    llm.llm_engine.engine_core.shutdown()
+    return tokens, loaded - began, ended - loaded
+
+
+def judge(model: Any, row: Row, answers: list[list[int]]) -> tuple[int, list[float], float]:
+    """How many tokens are the model's first choice, the distances of the others, and what rounding explains."""
+    first, distances, largest = 0, [], 0.0
+    for prompt, tokens in zip(prompts(row.length), answers):
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1]
+        largest = max(largest, float(logits.abs().max()))
+        best, chosen = logits.max(-1).values, logits[torch.arange(len(tokens)), torch.tensor(tokens)]
+        gaps = (best - chosen).tolist()
+        first += sum(gap == 0 for gap in gaps)
+        distances += [gap for gap in gaps if gap > 0]
+    return first, sorted(distances, reverse=True), 16 * torch.finfo(getattr(torch, row.dtype)).eps * largest
+
+
+def main(names: list[str]) -> int:
+    heads = ("model", "type", "first choice", "others lie below by", "rounding explains", "loading s", "48 tokens s")
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
+    for name in names or ROWS:
+        row = ROWS[name]
+        with tempfile.TemporaryDirectory() as folder:
+            directory = Path(folder) / "model"
+            model = make(directory, row.kind, getattr(torch, row.dtype))
+            if row.lora:
+                make_lora(directory / "adapter", model)
+            try:
+                answers, loading, generating = generate(directory, row)
+            except Exception as error:
+                print(f"| {name} | {row.dtype} | {type(error).__name__}: {error} | | | | |", flush=True)
+                continue
+            first, distances, explained = judge(model, row, answers)
+            others = ", ".join(f"{distance:.3f}" for distance in distances) or "-"
+            total = sum(map(len, answers))
+            print(
+                f"| {name} | {row.dtype} | {first} of {total} | {others} | {explained:.3f} | {loading:.0f} | {generating:.1f} |",
+                flush=True,
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
