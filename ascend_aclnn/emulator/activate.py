@@ -40,11 +40,12 @@ _LIBRARIES = (
 ASSUMED = {"TRITON_INTERPRET": "1"}
 
 
-def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
+def activate(soc: Optional[str] = None, streams: Optional[str] = None, cann: Optional[str] = None) -> Path:
     """Loads the emulated CANN into this process and makes the npu backend the default; returns its directory.
 
     What is imported afterwards (torch_npu) finds these libraries, because the dynamic linker takes what is loaded already.
-    RuntimeError where torch_npu or a CANN library has been loaded before. ``streams`` is "background", "eager" or "deferred".
+    RuntimeError where torch_npu or a CANN library has been loaded before. ``streams`` is "background", "eager" or "deferred",
+    ``cann`` the release ("9.0.0").
     """
     loaded = _loaded()
     if loaded:
@@ -53,7 +54,7 @@ def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
         )
     from ascend_aclnn.emulator.build import ATB_HOME, PROGRAMS, PYTHON_PACKAGES, build, cache
 
-    directory = build() / cache.HOME
+    directory = build(cann=cann) / cache.HOME
     settings = {
         "ASCEND_HOME_PATH": str(directory),
         "ASCEND_OPP_PATH": str(directory / "opp"),
@@ -61,6 +62,7 @@ def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
         "ASCEND_ACLNN_BACKEND": "npu",
         "ASCEND_ACLNN_SOC": None if soc is None else known_soc(soc),
         "ASCEND_EMULATOR_STREAMS": streams,
+        "ASCEND_EMULATOR_CANN": cann,
     }
     os.environ.update({name: value for name, value in settings.items() if value is not None})
     for name, value in ASSUMED.items():

@@ -2,6 +2,7 @@
 
     pytest --aclnn-backend=numpy,emulator        # every test with one of these fixtures, on both
     pytest --aclnn-backend=npu                   # the same tests, unedited, on the device of this host
+    pytest --aclnn-emulator                      # any project's tests of torch_npu or CANN, on the emulated device
 
 Fixtures: ``aclnn_backend`` (the backend in use for the test), ``aclnn_module_backend`` (the same for a module and its own
 fixtures), ``aclnn_device`` (a Device), ``aclnn_stream`` (a new Stream, entered). Marker:
@@ -96,6 +97,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--aclnn-validate-suppress", default=None, metavar="FILE", help="findings that do not count, as in emulator run"
     )
+    group.addoption(
+        "--aclnn-emulator",
+        action="store_true",
+        help="load the emulated CANN into the test process before any conftest.py or test: what is imported there (torch_npu, "
+        "acl) runs on the emulated device",
+    )
+    group.addoption("--aclnn-cann", default=None, help="with --aclnn-emulator: the CANN release to emulate, as 9.0.0")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Activates the emulated device: conftest files import torch, and torch its backends."""
+    options = early_config.known_args_namespace
+    if options.aclnn_cann is not None and not options.aclnn_emulator:
+        raise pytest.UsageError("--aclnn-cann is for --aclnn-emulator")
+    if options.aclnn_emulator:
+        from ascend_aclnn import emulator
+
+        _set_host_of_worker()
+        try:
+            emulator.activate(options.aclnn_soc, options.aclnn_streams, options.aclnn_cann)
+        except (RuntimeError, ValueError) as error:
+            raise pytest.UsageError(f"--aclnn-emulator: {error}") from None
+
+
+def _set_host_of_worker() -> None:
+    """Gives a worker of pytest-xdist an emulated host, whose devices take so many processes, to itself."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker:
+        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
+        os.environ.setdefault("ASCEND_EMULATOR_HOST", f"{run}-{worker}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -221,3 +221,46 @@ def test_the_device_of_a_worker(tmp_path: Path) -> None:
     visible = {"ASCEND_RT_VISIBLE_DEVICES": "2,4,7"}
     found = [device_of_worker(f"gw{number}", visible, tmp_path) for number in range(4)]
     assert found == ["2", "4", "7", "2"]
+
+
+CLIENT = """
+import ctypes, os, shutil
+import acl  # at import, as torch loads its backends
+cann = ctypes.CDLL("libascendcl.so")
+
+def test_client():
+    assert acl.init() == 0 and acl.get_soc_name() == "Ascend910B3"
+    assert acl.rt.get_device_count() == (2, 0)
+    assert os.environ["ASCEND_EMULATOR_STREAMS"] == "deferred" and shutil.which("npu-smi")
+"""
+
+
+@pytest.mark.usefixtures("with_emulator")
+def test_a_project_runs_on_the_emulated_device(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the project knows of the emulated device; conftest files find it, too."""
+    monkeypatch.setenv("ASCEND_EMULATOR_LEAKS", "0")
+    pytester.makepyfile(CLIENT)
+    pytester.makeconftest("import ctypes; ctypes.CDLL('libnnopbase.so')")
+    options = (
+        "-p",
+        "no:randomly",
+        "-p",
+        "no:cacheprovider",
+        *PLUGIN,
+        "--aclnn-soc=Ascend910B3",
+        "--aclnn-streams=deferred",
+    )
+    pytester.runpytest_subprocess(*options, "--aclnn-emulator").assert_outcomes(passed=1)
+    without = pytester.runpytest_subprocess(*options)
+    assert without.ret == pytest.ExitCode.USAGE_ERROR  # the conftest file cannot be loaded
+    without.stderr.fnmatch_lines(["*libnnopbase.so*"])
+
+
+def test_the_emulated_device_comes_too_late(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(early="import sys; sys.modules['torch_npu'] = sys")
+    pytester.syspathinsert()
+    late = pytester.runpytest_subprocess("-p", "early", *PLUGIN, "--aclnn-emulator")
+    assert late.ret == pytest.ExitCode.USAGE_ERROR
+    late.stderr.fnmatch_lines(["*torch_npu is loaded already*emulator run*"])
+    unused = pytester.runpytest_subprocess(*PLUGIN, "--aclnn-cann=9.0.0")
+    assert unused.ret == pytest.ExitCode.USAGE_ERROR
