@@ -83,4 +83,4 @@ def make(directory: Path, kind: str = "llama", dtype: torch.dtype = torch.float1
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]), *sys.argv[2:3])
+    make(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "llama")
