@@ -35,12 +35,43 @@ except aclnn.AclError as error:
 """
 
 
-def test_add_rms_norm_bias() -> None:
+def run(program: str) -> str:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(VENDOR), *sys.path]),
         "ASCEND_ACLNN_BACKEND": "numpy",
     }
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "561002 gamma\n"
+    return done.stdout
+
+
+def test_add_rms_norm_bias() -> None:
+    assert run(PROGRAM) == "561002 gamma\n"
+
+
+ROUTING = """
+import numpy as np
+import vllm_ascend_operators
+from ascend_aclnn import ops
+
+random = np.random.default_rng(5)
+x = random.normal(size=(6, 16)).astype(np.float16)
+experts = np.stack([random.permutation(4)[:2] for _ in range(6)]).astype(np.int32)
+order = np.argsort(experts.ravel(), kind="stable")
+rows, places, counts, _ = ops.moe_init_routing_custom(x, experts, None, None, 12, -1, 4, 0, 1, True, -1, [0, 4], 0)
+assert (rows == x[order // 2]).all() and (places == np.argsort(order)).all()
+assert (counts == np.bincount(experts.ravel(), minlength=4)).all()
+kept = [copy for copy in order if 1 <= experts.ravel()[copy] < 3]
+rows, places, counts, _ = ops.moe_init_routing_custom(x, experts, None, None, 12, -1, 4, 0, 1, True, -1, [1, 3], 0)
+assert (rows[: len(kept)] == x[np.array(kept) // 2]).all() and (counts == np.bincount(experts.ravel(), minlength=4)[1:3]).all()
+codes, _, _, scales = ops.moe_init_routing_custom(x, experts, None, None, 12, -1, 4, 0, 1, True, 1, [0, 4], 0)
+wide = x[order // 2].astype(np.float64)
+assert codes.dtype == np.int8 and np.allclose(scales, np.abs(wide).max(1) / 127, rtol=1e-5)
+assert np.abs(codes - wide / scales[:, None]).max() < 0.51
+"""
+
+
+def test_moe_init_routing_custom() -> None:
+    """Copies of tokens by expert, of a range of experts, and quantised by row."""
+    run(ROUTING)
