@@ -76,20 +76,31 @@ def from_kernel_blocks(array: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDA
     return blocks.transpose(order).reshape(o1 * o0, c1 * c0, *kernel)[:kernels, :channels]
 
 
+_PAIR = np.dtype("<u2")  # two elements of four bits, a byte each
+
+
 def pack_bits(array: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
     """Sub-byte elements as device memory holds them: the first element in the lowest bits."""
     flat = array.reshape(-1).view(np.uint8) & np.uint8((1 << bits) - 1)
+    if bits == 4:
+        pairs = np.append(flat, np.uint8(0)) if flat.size % 2 else flat
+        pairs = pairs.view(_PAIR)
+        return (pairs | pairs >> 4).astype(np.uint8)  # which keeps the lower byte
     planes = (flat[:, None] >> np.arange(bits, dtype=np.uint8)) & np.uint8(1)
     return np.packbits(planes.reshape(-1), bitorder="little")
 
 
 def unpack_bits(data: npt.NDArray[np.uint8], count: int, dtype: DataType) -> npt.NDArray[Any]:
-    """The inverse of ``pack_bits``: ``count`` elements in the dtype's one-byte host type."""
+    """The inverse of ``pack_bits``: ``count`` elements in the dtype's one-byte host type, which reads its lowest bits only."""
     assert dtype.numpy is not None
-    planes = np.unpackbits(data, count=count * dtype.bits, bitorder="little").reshape(count, dtype.bits)
-    values = (planes << np.arange(dtype.bits, dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
-    if dtype is DataType.INT4:
-        values = ((values ^ 8).astype(np.int8) - np.int8(8)).astype(dtype.numpy)
+    if dtype.bits == 4:
+        pairs = data[: -(-count // 2)].astype(_PAIR)
+        pairs |= pairs << 4
+        pairs &= 0x0F0F
+        values = pairs.view(np.uint8)[:count]
+    else:
+        planes = np.unpackbits(data, count=count * dtype.bits, bitorder="little").reshape(count, dtype.bits)
+        values = (planes << np.arange(dtype.bits, dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
     elements: npt.NDArray[Any] = values.view(dtype.numpy)
     return elements
 

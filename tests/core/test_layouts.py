@@ -105,6 +105,22 @@ def test_packing_int4(values: list[int]) -> None:
     assert unpack_bits(packed, len(values), DataType.INT4).astype(int).tolist() == values
 
 
+@pytest.mark.parametrize("name", ["INT4", "UINT1", "FLOAT4_E2M1", "FLOAT6_E3M2"])
+@pytest.mark.parametrize("count", [0, 1, 7, 508])
+def test_elements_lie_one_after_the_other_from_the_lowest_bit(name: str, count: int) -> None:
+    """As one big number in little endian: element i is its bits from i * bits on."""
+    dtype = DataType[name]
+    if dtype.numpy is None:
+        pytest.skip(f"{name} has no host type")
+    data = np.random.default_rng(4).integers(0, 256, -(-count * dtype.bits // 8) + 3, dtype=np.uint8)
+    whole = int.from_bytes(data.tobytes(), "little")
+    expected = [whole >> i * dtype.bits & (1 << dtype.bits) - 1 for i in range(count)]
+    got = unpack_bits(data, count, dtype)
+    assert got.dtype == dtype.numpy and (got.view(np.uint8) & (1 << dtype.bits) - 1).tolist() == expected
+    packed = pack_bits(got, dtype.bits)
+    assert int.from_bytes(packed.tobytes(), "little") == whole & (1 << count * dtype.bits) - 1
+
+
 VENDOR = """
 import numpy as np
 import ascend_aclnn as aclnn
