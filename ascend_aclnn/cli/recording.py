@@ -14,10 +14,10 @@ from typing import Any, Optional
 from ascend_aclnn import emulator, selection
 from ascend_aclnn.core.progress import Progress
 from ascend_aclnn.core.socs import known_soc
-from ascend_aclnn.recording import Recording
+from ascend_aclnn.recording import Call, Event, Launch, Recording
 from ascend_aclnn.replay import Outcome, Replay, differences, export, replay, trim
 from ascend_aclnn.replay.failures import Failures
-from ascend_aclnn.replay.summary import header_lines, launch_line, launch_lines
+from ascend_aclnn.replay.summary import call_line, header_lines, launch_line, launch_lines
 from ascend_aclnn.testing import pictures
 from ascend_aclnn.testing.failures import DIRECTORY
 
@@ -45,6 +45,9 @@ def add_commands(subparsers: Any) -> None:
     command = commands.add_parser("show", help="what ran where, and the launches; with --op all about one")
     command.add_argument("file")
     _add_range(command)
+    command.add_argument(
+        "--calls", action="store_true", help="other functions, too: memory, copies, events, collectives"
+    )
     command.set_defaults(run=_show)
 
     command = commands.add_parser("diff", help="the first launch that differs between two recordings of a program")
@@ -178,9 +181,23 @@ def _show(options: argparse.Namespace) -> int:
             print("\n".join(launch_lines(recording, recording.launches[options.op])))
             return 0
         print("\n".join(header_lines(recording)))
-        for index in chosen:
-            print(launch_line(recording.launches[index]))
+        if not options.calls:
+            for index in chosen:
+                print(launch_line(recording.launches[index]))
+            return 0
+        inside = chosen.start == 0
+        for event in recording.events():
+            if isinstance(event, Launch):
+                inside = event.index in chosen
+            if inside:
+                print(_event_line(recording, event))
     return 0
+
+
+def _event_line(recording: Recording, event: Event) -> str:
+    if isinstance(event, Launch):
+        return launch_line(event)
+    return call_line(recording, event) if isinstance(event, Call) else f"        note: {event.text}"
 
 
 def _diff(options: argparse.Namespace) -> int:

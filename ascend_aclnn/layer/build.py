@@ -30,7 +30,15 @@ from ascend_aclnn.layer.exports import read_library
 CSRC = Path(__file__).parent / "csrc"
 CORE = "libascend_layer.so"
 MARK = "layer.json"  # in lib64 of a layer: what it stands in front of, and what it leaves out
-_NAMES = ("libascendcl.so", "libacl_rt.so", "libnnopbase.so", "libopapi.so", "libhccl.so", "libhcomm.so")
+_NAMES = (
+    "libascendcl.so",
+    "libacl_rt.so",
+    "libnnopbase.so",
+    "libopapi.so",
+    "libhccl.so",
+    "libhcomm.so",
+    "libacl_op_compiler.so",
+)
 _PATTERNS = ("libopapi_*.so", "libaclnn_*.so")
 _FIRST = ("libascendcl.so", "libacl_rt.so", "libnnopbase.so")  # loaded before any library that needs them
 _PARTS = 4  # of a library's operators, which are compiled beside each other

@@ -80,6 +80,49 @@ _AFTER = {
     ),
 }
 
+# The buffers of collectives whose data are recorded: direction, name, elements, data type. Send and receive would wait for
+# another rank, which may be waiting too: of a send only what is sent is recorded, of a receive nothing.
+_ALL = "layer_ranks(comm)"
+_BUFFERS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
+    "HcclAllReduce": (("i", "sendBuf", "count", "dataType"), ("o", "recvBuf", "count", "dataType")),
+    "HcclBroadcast": (("x", "buf", "count", "dataType"),),
+    "HcclReduce": (
+        ("i", "sendBuf", "count", "dataType"),
+        ("o", "recvBuf", "layer_is_rank(comm, root) ? count : 0", "dataType"),
+    ),
+    "HcclAllGather": (("i", "sendBuf", "sendCount", "dataType"), ("o", "recvBuf", f"sendCount * {_ALL}", "dataType")),
+    "HcclReduceScatter": (
+        ("i", "sendBuf", f"recvCount * {_ALL}", "dataType"),
+        ("o", "recvBuf", "recvCount", "dataType"),
+    ),
+    "HcclScatter": (
+        ("i", "sendBuf", f"layer_is_rank(comm, root) ? recvCount * {_ALL} : 0", "dataType"),
+        ("o", "recvBuf", "recvCount", "dataType"),
+    ),
+    "HcclAlltoAll": (
+        ("i", "sendBuf", f"sendCount * {_ALL}", "sendType"),
+        ("o", "recvBuf", f"recvCount * {_ALL}", "recvType"),
+    ),
+    "HcclAlltoAllV": (
+        ("i", "sendBuf", "layer_reach(sendCounts, sdispls, comm)", "sendType"),
+        ("o", "recvBuf", "layer_reach(recvCounts, rdispls, comm)", "recvType"),
+    ),
+    "HcclAllGatherV": (
+        ("i", "sendBuf", "sendCount", "dataType"),
+        ("o", "recvBuf", "layer_reach(recvCounts, recvDispls, comm)", "dataType"),
+    ),
+    "HcclReduceScatterV": (
+        ("i", "sendBuf", "layer_reach(sendCounts, sendDispls, comm)", "dataType"),
+        ("o", "recvBuf", "recvCount", "dataType"),
+    ),
+    "HcclSend": (("i", "sendBuf", "count", "dataType"),),
+}
+_WITHOUT_DATA = ("HcclRecv", "HcclBatchSendRecv", "HcclAlltoAllVC")
+
+# Single operators, which are recorded as launches.
+_SINGLE = ("aclopExecute", "aclopExecuteV2", "aclopCompileAndExecute", "aclopCompileAndExecuteV2")
+_DESCRIPTIONS = ("inputDesc", "inputs", "outputDesc", "outputs")
+
 # torch_npu asks these for an executor of an earlier call with the same arguments, and would then leave phase one, which the layer
 # records, out. Their answer is that there is none.
 _CACHES = {
@@ -98,6 +141,7 @@ _PREAMBLE = """\
 #include "protocol.h"
 
 #include "acl/acl.h"
+#include "acl/acl_op_compiler.h"
 #include "aclnn/aclnn_base.h"
 #include "hccl/hccl.h"
 
@@ -124,8 +168,15 @@ def function_lines(exports: Collection[str], include: Path) -> Iterator[str]:
     yield _PREAMBLE
     declared = declared_functions(include)
     for name, row in headers.runtime_functions().items():
-        if name in exports and name in declared and (_is_recorded(name, row) or name in _BEFORE or name in _AFTER):
+        if name not in exports or name not in declared:
+            continue
+        if _is_recorded(name, row) or name in _BEFORE or name in _AFTER:
             yield from _function(name, row)
+    texts = [(include / "acl" / header).read_text(encoding="utf-8") for header in ("acl_op.h", "acl_op_compiler.h")]
+    for name in _SINGLE:
+        found = re.search(rf"aclError {name}\(([^;]*)\);", "\n".join(texts))
+        if name in exports and found is not None:
+            yield from _single(name, " ".join(found[1].split()))
     for name, code in _CACHES.items():
         if name in exports:
             yield f"LAYER {code}"
@@ -214,7 +265,18 @@ def _function(name: str, row: dict[str, Any]) -> Iterator[str]:
     yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
     if name in _BEFORE:
         yield f"    {_BEFORE[name]}"
+    if name in _BUFFERS:
+        yield f'    const bool data_ = frame_.outer && layer_with_data("{name}");'
+        yield "    const layer_buffer buffers_[] = {"
+        for direction, buffer, count, dtype in _BUFFERS[name]:
+            yield f"        {{\"{buffer}\", {buffer}, data_ ? {count} : 0, (int){dtype}, '{direction}'}},"
+        yield "    };"
+        yield f'    layer_before_collective(&frame_, "{name}", buffers_, {len(_BUFFERS[name])}, stream);'
+    elif name in _WITHOUT_DATA:
+        yield f'    layer_not_recorded(&frame_, "{name}");'
     yield f"    {row['returns']} result_ = real_({arguments});"
+    if name in _BUFFERS:
+        yield f"    layer_after_collective(buffers_, {len(_BUFFERS[name])}, (int)result_, stream);"
     if name in _AFTER:
         yield f"    {_AFTER[name]}"
     if recorded:
@@ -223,6 +285,19 @@ def _function(name: str, row: dict[str, Any]) -> Iterator[str]:
         yield f"    layer_call(&frame_, &function_{name}, values_, result_);"
     else:
         yield "    (void)frame_;"
+    yield "    return result_;\n}"
+
+
+def _single(name: str, parameters: str) -> Iterator[str]:
+    arguments = ", ".join(re.findall(r"(\w+)(?:\[\])?(?:,|$)", parameters))
+    inputs, buffers, outputs, output_buffers = (f"(const void *const *){names}" for names in _DESCRIPTIONS)
+    yield f"LAYER aclError {name}({parameters}) {{"
+    yield "    static void *slot_;\n    LAYER_ENTER;"
+    yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
+    yield f"    layer_launch *launch_ = layer_before_single(&frame_, opType, numInputs, {inputs}, {buffers},"
+    yield f"        numOutputs, {outputs}, {output_buffers}, stream);"
+    yield f"    aclError result_ = real_({arguments});"
+    yield "    layer_after_phase_two(launch_, result_);"
     yield "    return result_;\n}"
 
 

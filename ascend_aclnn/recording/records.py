@@ -169,8 +169,9 @@ class Call(NamedTuple):
     device: int
     thread: int
     times: tuple[int, int]
-    data: dict[str, str]  # keys of recorded bytes by the name of the argument
+    data: dict[str, str]  # keys of recorded bytes by the name of the argument; "NAME after": what a call has left in it
     error: str
+    left_out: str = ""  # which data were left out, and why
 
 
 class Header(NamedTuple):
@@ -515,6 +516,7 @@ def call(record: Any) -> Call:
         (times[0], times[1]),
         fields.table("data", key_of_data),
         fields.string("error", ""),
+        fields.string("left_out", ""),
     )
 
 

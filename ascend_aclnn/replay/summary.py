@@ -11,7 +11,7 @@ import numpy as np
 from ascend_aclnn.core import hifloat8
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import status_name
-from ascend_aclnn.recording import Launch, Recording, RecordingError, TensorDescription, TensorValue, Value
+from ascend_aclnn.recording import Call, Launch, Recording, RecordingError, TensorDescription, TensorValue, Value
 from ascend_aclnn.testing import failures
 
 _SHOWN = 6  # integers of a list, dimensions are all shown
@@ -39,6 +39,20 @@ def launch_line(launch: Launch) -> str:
     """A launch in one line: number, operator, tensors, what became of it."""
     tensors = ", ".join(tensor_words(tensor.description) for value in launch.values for tensor in value.tensors())
     return f"#{launch.index:<6} {launch.operator.name:<36} {ending(launch):<12} {tensors}"
+
+
+def call_line(recording: Recording, call: Call) -> str:
+    """Another function's call in one line: what it was called with, what became of it, which data there are."""
+    arguments = " ".join(f"{name}={_number(value)}" for name, value in call.arguments.items())
+    ended = f"failed {call.status}" if call.status else "ok"
+    data = ", ".join(f"{name}: {len(recording.data(key))} bytes" for name, key in call.data.items())
+    rest = "; ".join(part for part in (data, call.left_out, call.error) if part)
+    return f"        {call.name:<36} {ended:<12} {arguments}{f'; {rest}' if rest else ''}"
+
+
+def _number(value: object) -> str:
+    """Addresses are long numbers, and shown as such."""
+    return f"{value:#x}" if isinstance(value, int) and value >= 1 << 32 else str(value)
 
 
 def ending(launch: Launch) -> str:

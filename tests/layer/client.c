@@ -2,6 +2,7 @@
 #include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_cat.h"
 #include "acl/acl.h"
+#include "acl/acl_op_compiler.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -70,6 +71,21 @@ int main(int count, char **arguments) {
     if (strcmp(what, "fork") == 0) {
         if (fork() == 0) _exit(0); /* a child that does nothing writes nothing */
         wait(NULL);
+    }
+    if (strcmp(what, "single") == 0) {
+        int64_t dims[2] = {2, 2};
+        aclTensorDesc *descs[2] = {aclCreateTensorDesc(ACL_FLOAT, 2, dims, ACL_FORMAT_ND), aclCreateTensorDesc(ACL_FLOAT, 2, dims, ACL_FORMAT_ND)};
+        aclDataBuffer *buffers[2] = {aclCreateDataBuffer(address[0], 16), aclCreateDataBuffer(address[2], 16)};
+        aclopAttr *attributes = aclopCreateAttr();
+        printf("%d\n", aclopCompileAndExecute("Neg", 1, (const aclTensorDesc *const *)&descs[0], (const aclDataBuffer *const *)&buffers[0], 1,
+                                              (const aclTensorDesc *const *)&descs[1], &buffers[1], attributes, ACL_ENGINE_SYS, ACL_COMPILE_SYS,
+                                              NULL, stream));
+        aclrtSynchronizeStream(stream);
+        for (int i = 0; i < 2; i++) {
+            aclDestroyTensorDesc(descs[i]);
+            aclDestroyDataBuffer(buffers[i]);
+        }
+        aclopDestroyAttr(attributes);
     }
     aclTensor *parts[2] = {tensors[0], tensors[1]};
     status = concatenate(parts, 2);

@@ -20,5 +20,5 @@ def client(compiler: str, emulator_home: Path, tmp_path_factory: pytest.TempPath
         f"-I{emulator_home / 'include'}",
         f"-L{lib64}",
     ]
-    subprocess.run([*command, "-lopapi", "-lnnopbase", "-lascendcl"], check=True)
+    subprocess.run([*command, "-lopapi", "-lnnopbase", "-lacl_op_compiler", "-lascendcl"], check=True)
     return str(program)

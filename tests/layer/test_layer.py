@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from ascend_aclnn.layer import run as layer_run
 from ascend_aclnn.layer.build import CSRC, build_layer
 from ascend_aclnn.layer.exports import read_library
 from ascend_aclnn.recording import Call, Recording
+from ascend_aclnn.replay import replay
+from ascend_aclnn.selection import use_backend
 
 SOURCE = Path(__file__).parent / "client.c"
 
@@ -195,17 +198,21 @@ RANKS = """
 import sys
 import numpy as np
 import ascend_aclnn as aclnn
+from ascend_aclnn import ops
 comm = aclnn.Communicator.from_env()
 with aclnn.Device(comm.rank):
     x = aclnn.asarray(np.full(4, comm.rank + 1.0, np.float32))
     comm.all_reduce(x)
     print(x.numpy().tolist())
+    y = comm.all_gather(ops.mul(x, np.float32(comm.rank + 2)))
+    y.numpy()
 comm.close()
 """
 
 
-def test_each_rank_has_a_file(emulator_home: Path, tmp_path: Path) -> None:
-    environ = {**variables(emulator_home, tmp_path / "a.aclnn"), "WORLD_SIZE": "2", "ASCEND_ACLNN_PORT": "0"}
+def test_each_rank_has_a_file_with_the_data_of_collectives_which_replays(emulator_home: Path, tmp_path: Path) -> None:
+    record = tmp_path / "a.aclnn"
+    environ = {**variables(emulator_home, record, data="all"), "WORLD_SIZE": "2", "ASCEND_ACLNN_PORT": "0"}
     environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(20000 + os.getpid() % 20000))
     ranks = [
         subprocess.Popen(
@@ -221,10 +228,59 @@ def test_each_rank_has_a_file(emulator_home: Path, tmp_path: Path) -> None:
         out, err = process.communicate(timeout=120)
         assert out == "[3.0, 3.0, 3.0, 3.0]\n", err
     for rank in range(2):
-        with Recording(tmp_path / f"a.rank{rank}.aclnn") as recording:
+        with Recording(tmp_path / f"a.rank{rank}.aclnn") as recording, use_backend("numpy"):
             assert recording.header.rank == rank and recording.header.environment["WORLD_SIZE"] == "2"
-            found = [e for e in recording.events() if isinstance(e, Call) and e.name == "HcclAllReduce"]
-            assert [call.arguments["count"] for call in found] == [4]
+            calls = {
+                e.name: e
+                for e in recording.events()
+                if isinstance(e, Call) and e.name in ("HcclAllReduce", "HcclAllGather")
+            }
+            reduced, gathered = calls["HcclAllReduce"], calls["HcclAllGather"]
+            assert reduced.arguments["count"] == 4 and reduced.left_out == ""
+            values = {key: np.frombuffer(recording.data(reduced.data[key]), np.float32) for key in reduced.data}
+            assert values["sendBuf"].tolist() == [rank + 1] * 4 and values["recvBuf"].tolist() == [3] * 4
+            assert np.frombuffer(recording.data(gathered.data["recvBuf"]), np.float32).tolist() == [6] * 4 + [9] * 4
+            assert "aclnnMul" in launches(recording)
+            assert [str(outcome) for outcome in replay(recording) if outcome.difference or outcome.left_out] == []
+    shown = run(
+        [sys.executable, "-m", "ascend_aclnn", "recording", "show", str(tmp_path / "a.rank1.aclnn"), "--calls"],
+        os.environ,
+    ).stdout
+    (line,) = (line for line in shown.splitlines() if "HcclAllReduce" in line)
+    assert "ok" in line and "count=4" in line and "sendBuf: 16 bytes, recvBuf: 16 bytes" in line
+
+
+@pytest.mark.parametrize("name", ["rms_norm_grad", "moe_token_permute_grad"])
+def test_a_recorded_cpp_program_replays(name: str, emulator_home: Path, tmp_path: Path) -> None:
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler (g++)")
+    program = tmp_path / name
+    places = [f"-I{emulator_home / 'include'}", f"-L{emulator_home / 'lib64'}"]
+    source = Path(__file__).parents[2] / "samples" / "cpp" / f"{name}.cpp"
+    libraries = ["-lopapi", "-lnnopbase", "-lascendcl"]
+    subprocess.run([compiler, "-std=c++14", *places, str(source), "-o", str(program), *libraries], check=True)
+    run([str(program)], variables(emulator_home, tmp_path / "a.aclnn", data="all"))
+    with Recording(tmp_path / "a.aclnn") as recording, use_backend("numpy", soc=recording.header.soc):
+        outcomes = list(replay(recording))
+        assert outcomes and [str(outcome) for outcome in outcomes if outcome.difference or outcome.left_out] == []
+        assert all(one.accurate and one.size for outcome in outcomes for one in outcome.comparisons.values())
+
+
+def test_a_single_operator_is_a_launch(client: str, emulator_home: Path, tmp_path: Path) -> None:
+    done = run([client, "single"], variables(emulator_home, tmp_path / "a.aclnn", data="all"))
+    assert done.stdout.splitlines()[1] == "0"
+    with Recording(tmp_path / "a.aclnn") as recording, use_backend("numpy"):
+        assert launches(recording) == ["aclnnAdd", "Neg", "aclnnCat"]
+        single = recording.launches[1]
+        assert single.statuses == (0, 0) and "single operators" in single.left_out
+        x, y = single.named["input0"].content, single.named["output0"].content
+        assert x.description.shape == y.description.shape == (2, 2) and x.description.dtype == 0
+        first = recording.launches[0].named
+        assert x.address == first["self"].content.address and y.address == first["out"].content.address
+        assert "is a single operator" in list(replay(recording))[1].left_out
+        # What it has written is not known to be anyone else's: aclnnCat reads inputs that it left alone.
+        assert list(replay(recording))[2].difference == ""
 
 
 def test_secrets_are_not_in_the_header(client: str, emulator_home: Path, tmp_path: Path) -> None:

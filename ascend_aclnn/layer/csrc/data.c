@@ -20,7 +20,7 @@ static bool named(const char *list, const char *name) {
     return false;
 }
 
-bool data_wanted(const layer_operator *operator, uint64_t index) {
+bool data_wanted(const char *operator, uint64_t index) {
     if (settings.data == NULL || *settings.data == 0) return false;
     if (settings.all) return true;
     if (settings.first > 0) return index < settings.first;
@@ -30,7 +30,7 @@ bool data_wanted(const layer_operator *operator, uint64_t index) {
         hash = (hash ^ hash >> 32) * 0xff51afd7ed558ccdull;
         return (double)(hash >> 11) / 9007199254740992.0 < settings.sample;
     }
-    return named(settings.data, operator->name);
+    return named(settings.data, operator);
 }
 
 static int captures;
@@ -167,12 +167,14 @@ static void put(const file_key *key, const unsigned char *bytes, uint64_t count,
 }
 
 bool data_of(const object *tensor, file_key *key, text *why) {
-    static void *slot;
-    char words[160];
     uint64_t start, stop;
     byte_range(tensor->shape, &start, &stop);
-    uint64_t count = stop - start;
-    if (count == 0 || tensor->address == 0) return false;
+    return stop > start && tensor->address != 0 && data_at(tensor->address + start, stop - start, key, why);
+}
+
+bool data_at(uint64_t address, uint64_t count, file_key *key, text *why) {
+    static void *slot;
+    char words[160];
     if (count > settings.tensor_limit) {
         text_raw(why, words, (size_t)snprintf(words, sizeof words, "data: a tensor of %llu bytes, the limit is %llu; ",
                                               (unsigned long long)count, (unsigned long long)settings.tensor_limit));
@@ -181,10 +183,10 @@ bool data_of(const object *tensor, file_key *key, text *why) {
     int (*copy)(void *, size_t, const void *, size_t, int) =
         (int (*)(void *, size_t, const void *, size_t, int))cann_function("aclrtMemcpy", &slot);
     unsigned char *bytes = malloc(count);
-    int status = bytes == NULL || copy == NULL ? -1 : copy(bytes, count, (const char *)(uintptr_t)tensor->address + start, count, ACL_MEMCPY_DEVICE_TO_HOST);
+    int status = bytes == NULL || copy == NULL ? -1 : copy(bytes, count, (const char *)(uintptr_t)address, count, ACL_MEMCPY_DEVICE_TO_HOST);
     if (status != 0) {
         text_raw(why, words, (size_t)snprintf(words, sizeof words, "data: %llu bytes at %#llx cannot be copied (status %d); ",
-                                              (unsigned long long)count, (unsigned long long)(tensor->address + start), status));
+                                              (unsigned long long)count, (unsigned long long)address, status));
     } else {
         size_t before = why->length;
         file_digest(key, bytes, count);

@@ -61,6 +61,30 @@ LAYER layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void 
 LAYER void layer_after_phase_two(layer_launch *launch, int status);
 LAYER void layer_call(const layer_frame *frame, const layer_function *function, const layer_value *values, int64_t status);
 
+/* A buffer of a collective: `count` elements of a HcclDataType. Directions: i read, o written, x both. */
+typedef struct {
+    const char *name;
+    const void *address;
+    uint64_t count;
+    int type;
+    char direction;
+} layer_buffer;
+/* Whether the buffers of the next call of a collective are recorded. */
+LAYER bool layer_with_data(const char *name);
+LAYER void layer_before_collective(const layer_frame *frame, const char *name, const layer_buffer *buffers, int count, const void *stream);
+LAYER void layer_after_collective(const layer_buffer *buffers, int count, int result, const void *stream);
+/* Says that the buffers of a collective are not recorded. */
+LAYER void layer_not_recorded(const layer_frame *frame, const char *name);
+LAYER uint64_t layer_ranks(const void *comm);
+LAYER bool layer_is_rank(const void *comm, uint32_t rank);
+/* How many elements counts and offsets of all ranks span. */
+LAYER uint64_t layer_reach(const void *counts, const void *offsets, const void *comm);
+
+/* Records a single operator, before it is called; layer_after_phase_two follows. */
+LAYER layer_launch *layer_before_single(const layer_frame *frame, const char *type, int inputs, const void *const *input_descs,
+                                        const void *const *input_buffers, int outputs, const void *const *output_descs,
+                                        const void *const *output_buffers, const void *stream);
+
 /* What follows from single functions. */
 LAYER void layer_made_tensor(const void *tensor, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides,
                              int64_t offset, int format, const int64_t *storage, uint64_t storage_rank, const void *data);

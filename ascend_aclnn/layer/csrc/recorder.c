@@ -850,13 +850,37 @@ static void note_late(const layer_launch *launch, int status, const char *error)
     free(t.data);
 }
 
+uint64_t recorder_launches(void) { return __atomic_load_n(&launches, __ATOMIC_RELAXED); }
+
+layer_launch *record_launch(const layer_frame *frame, layer_operator *operator, const layer_value *values, const void *stream) {
+    layer_launch *launch = new_launch(operator->count);
+    text why = {0};
+    key_list none = {0};
+    *launch = (layer_launch){.operator = operator, .begin = frame->begin, .end = frame->begin, .thread = thread_id(), .stream = stream,
+                             .site = settings.stacks ? call_site() : -1};
+    memcpy(launch->values, values, operator->count * sizeof launch->values[0]);
+    if (data_wanted(operator->name, recorder_launches())) {
+        static const char words[] = "data: of single operators they are not recorded";
+        text_raw(&why, words, sizeof words); /* with the zero at its end */
+        why.length--;
+    }
+    layer_depth++;
+    recorder_lock();
+    if (recorder_ready()) write_launch(launch, NULL, 0, &none, NULL, &why);
+    recorder_unlock();
+    layer_depth--;
+    free(why.data);
+    launch->begin_two = layer_now();
+    return launch;
+}
+
 layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *executor, void *stream) {
     if (layer_depth != 1) return NULL;
     layer_launch *launch = take(executor);
     if (launch == NULL) return NULL;
     collection c = {0};
     launch->stream = stream;
-    launch->with_data = data_wanted(launch->operator, __atomic_load_n(&launches, __ATOMIC_RELAXED));
+    launch->with_data = data_wanted(launch->operator->name, __atomic_load_n(&launches, __ATOMIC_RELAXED));
     if (!launch->with_data) {
         layer_depth++;
         recorder_lock();
@@ -1010,6 +1034,7 @@ void layer_call(const layer_frame *frame, const layer_function *function, const 
             text_string(t, error);
         }
     }
+    write_call_data(t);
     text_literal(t, "}");
     recorder_lock();
     if (recorder_ready()) {

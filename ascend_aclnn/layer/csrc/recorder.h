@@ -39,9 +39,10 @@ int32_t current_device(void);
 void *cann_function(const char *name, void **slot);
 
 /* Whether the data of a launch are recorded. */
-bool data_wanted(const layer_operator *operator, uint64_t index);
+bool data_wanted(const char *operator, uint64_t index);
 /* Copies a tensor's bytes from the device and puts them into the recording; false, with the reason in `why`. */
 bool data_of(const object *tensor, file_key *key, text *why);
+bool data_at(uint64_t address, uint64_t count, file_key *key, text *why);
 bool data_capturing(void);
 /* In the child of a fork: its file has no data yet. */
 void data_forget_keys(void);
@@ -49,6 +50,13 @@ void data_forget_keys(void);
 int data_wait(const void *stream);
 /* A status that the client has not seen yet. */
 void late_status(const void *stream, int status);
+
+/* How many launches have been recorded. */
+uint64_t recorder_launches(void);
+/* Records a launch that has one phase, before it is called. */
+layer_launch *record_launch(const layer_frame *frame, layer_operator *operator, const layer_value *values, const void *stream);
+/* Adds the buffers of the call that has just returned to its record. */
+void write_call_data(text *t);
 
 /* The call site of this thread as the id of a SITE, or -1. Neither lock is held. */
 int64_t call_site(void);
