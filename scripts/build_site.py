@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import html
-import json
 import os
 import re
 import shutil
@@ -13,7 +12,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from generators import site
@@ -57,19 +55,18 @@ def not_found(language: int, address: str) -> str:
     code, title, text, home, operators, folder = NOT_FOUND[language]
     root = (urlsplit(address).path if address else "").rstrip("/") + "/"
     links = f'<a href="{root}{folder}">{home}</a> <a href="{root}{folder}operators/">{operators}</a>'
+    style = (
+        ":root{color-scheme:light dark}body{margin:0;font:1.05rem/1.6 system-ui,sans-serif}"
+        "header{background:#4051b5;color:#fff;font-weight:700;padding:.7rem 1.5rem}"
+        "main{max-width:34rem;margin:12vh auto;padding:0 1.5rem}"
+        "a{display:inline-block;border:2px solid #5488e8;border-radius:.15rem;color:#5488e8;font-weight:700;text-decoration:none;"
+        "padding:.4rem 1.1rem;margin:0 .6rem .6rem 0}"
+    )
     return (
         f'<!doctype html><html lang="{code}"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{title} - ascend_aclnn</title><style>:root{{color-scheme:light dark}}body{{font:1.1rem/1.6 system-ui,sans-serif;"
-        f"max-width:34rem;margin:15vh auto;padding:0 1rem}}a{{margin-right:1rem}}</style>"
-        f"<h1>404</h1><p>{text}</p><p>{links}</p></html>\n"
+        f"<title>{title} - ascend_aclnn</title><style>{style}</style>"
+        f"<header>ascend_aclnn</header><main><h1>404</h1><p>{text}</p><p>{links}</p></main></html>\n"
     )
-
-
-def add_to_search(target: Path, entries: list[dict[str, Any]]) -> None:
-    path = target / "search" / "search_index.json"
-    index = json.loads(path.read_text(encoding="utf-8"))
-    index["docs"] += entries
-    path.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
 
 
 def fetched(target: Path) -> list[str]:
@@ -95,19 +92,22 @@ def main() -> int:
         work = Path(name)
         write(work / "en", site.files(options.family))
         write(work / "zh", site.chinese_files(options.family))
+        running = []
         for number, language in enumerate(("en", "zh")):
-            here = target / "zh" if number else target
+            here = work / "built" if number else target
             config = work / f"{language}.yml"
             text = site.configuration(number, work / language, here, options.address, options.family)
             config.write_text(text, encoding="utf-8")
             strict = [] if options.family else ["--strict"]
             command = [sys.executable, "-m", "mkdocs", "build", "--quiet", *strict, "--config-file", str(config)]
             # Material announces its own future on standard error otherwise.
-            done = subprocess.run(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
-            if done.returncode:
-                return done.returncode
-            (here / "404.html").write_text(not_found(number, options.address), encoding="utf-8")
-    add_to_search(target / "zh", site.search_entries())
+            running.append(subprocess.Popen(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}))
+        failures = [code for code in (process.wait() for process in running) if code]
+        if failures:
+            return failures[0]
+        shutil.move(work / "built", target / "zh")  # MkDocs empties the folder that it builds into
+    for number, folder in enumerate((target, target / "zh")):
+        (folder / "404.html").write_text(not_found(number, options.address), encoding="utf-8")
     problems = [] if options.family else broken_links(target)
     problems += [*(f"fetched from elsewhere: {link}" for link in fetched(target))]
     for problem in problems[:30]:

@@ -24,10 +24,11 @@ from typing import Any, Optional
 ROOT = Path(__file__).resolve().parents[1]
 WIDTHS = (1280, 390)
 HEIGHT = 1400  # of screenshots
-SHOWN = ("", "operators/aclnnRmsNormGrad", "operators/ops-nn.norm", "zh", "zh/operators/ops-nn.norm")  # screenshots
+SHOWN = ("", "operators/aclnnRmsNormGrad", "operators/ops-nn.norm", "errors", "zh", "zh/operators/aclnnRmsNormGrad",
+         "zh/operators/ops-nn.norm")  # fmt: skip
 PAGES = (*SHOWN, "start", "operators", "operators/aclnnAddRmsNormQuant", "operators/aclnnBatchNormBackward",
          "hardware", "testing",
-         "performance", "results/references", "results/collectives", "cann-and-numpy", "errors", "emulator", "changelog",
+         "performance", "results/references", "results/collectives", "cann-and-numpy", "emulator", "zh/errors", "changelog",
          "CHANGELOG", "first-steps", "zh/start", "zh/hardware", "zh/testing", "zh/emulator", "zh/operators")  # fmt: skip
 # Search terms: what the first result has to be, by language.
 SEARCHES: dict[str, dict[str, Optional[str]]] = {

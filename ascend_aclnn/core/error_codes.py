@@ -35,6 +35,7 @@ class CodeGroup(NamedTuple):
 
     component: str
     meaning: str
+    chinese_meaning: str
 
 
 @functools.cache
@@ -59,7 +60,7 @@ def _data() -> tuple[dict[str, ErrorCode], dict[str, CodeGroup], dict[str, str]]
 
 
 def _group(groups: dict[str, CodeGroup], code: str) -> CodeGroup:
-    return next((words for prefix, words in groups.items() if code.startswith(prefix)), CodeGroup("CANN", ""))
+    return next((words for prefix, words in groups.items() if code.startswith(prefix)), CodeGroup("CANN", "", ""))
 
 
 def all_codes() -> list[ErrorCode]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ascend_aclnn.core import error_codes
 from ascend_aclnn.core.error_codes import CodeGroup, ErrorCode
+from generators import operator_pages
 from generators.pages import NOTE
 
 FOLDER = None
@@ -45,51 +46,58 @@ $ ascend-aclnn explain --chinese < ~/ascend/log/debug/plog/plog-12345_2026010100
 """
 
 
-def cell(text: str) -> str:
-    return html.escape(text, quote=False).replace("|", "\\|")
-
-
 def title(prefix: str, group: CodeGroup) -> str:
     if prefix.isdigit():
         return f"{prefix}xxx: {group.component}"
     return group.component if "_" in prefix else f"{prefix}: {group.component}"
 
 
-def rows(group: CodeGroup, entries: list[ErrorCode], chinese: bool) -> Iterator[str]:
+HEADS = (("code", "name", "what it means", "usual cause", "what to do"), ("代码", "名称", "含义", "处理"))
+
+
+def cells(entry: ErrorCode, chinese: bool) -> list[str]:
+    """Code, name and words, as HTML."""
+    name = "" if entry.name == entry.code else entry.name
+    if chinese:
+        words = [entry.chinese_meaning or entry.meaning, entry.chinese_remedy or entry.remedy]
+    else:
+        words = [entry.meaning, entry.cause, entry.remedy]
+    return [html.escape(text, quote=False) for text in (entry.code, name, *words)]
+
+
+def rows(group: CodeGroup, entries: list[ErrorCode], chinese: bool, fit: bool) -> Iterator[str]:
     """A table of the codes with words of their own, and a list of the others."""
     plain = [entry for entry in entries if entry.meaning == group.meaning and not entry.remedy]
-    described = [entry for entry in entries if entry not in plain]
-    if described:
-        head = (
-            ("代码", "名称", "含义", "处理")
-            if chinese
-            else ("code", "name", "what it means", "usual cause", "what to do")
-        )
+    described = [cells(entry, chinese) for entry in entries if entry not in plain]
+    head = HEADS[chinese]
+    if described and fit:
+        both = [
+            [f'<code>{code}</code><span class="small">{name.replace("_", "_<wbr>")}</span>', *words]
+            for code, name, *words in described
+        ]
+        yield from operator_pages.table("errors", (head[0], *head[2:]), both)
+    elif described:
         yield f"| {' | '.join(head)} |"
         yield "| --- " * len(head) + "|"
-    for entry in described:
-        name = "" if entry.name == entry.code else entry.name
-        if chinese:
-            words = [entry.chinese_meaning or entry.meaning, entry.chinese_remedy or entry.remedy]
-        else:
-            words = [entry.meaning, entry.cause, entry.remedy]
-        yield f"| {' | '.join([f'`{entry.code}`', *map(cell, [name, *words])])} |"
+        for code, *words in described:
+            yield f"| {' | '.join([f'`{code}`', *(text.replace('|', chr(92) + '|') for text in words)])} |"
     if described and plain:
         yield ""
     if plain:
         label, end = ("其他：", "。") if chinese else ("Others: ", ".")
-        codes = ", ".join(f"`{entry.code}` {cell(entry.name)}" for entry in plain)
+        codes = ", ".join(f"`{entry.code}` {html.escape(entry.name, quote=False)}" for entry in plain)
         yield f"{label}{codes}{end}"
 
 
-def page(chinese: bool = False) -> str:
-    """The page in English or Chinese."""
+def page(chinese: bool = False, fit: bool = False) -> str:
+    """The page in English or Chinese; ``fit``: with tables of the site, which fit a screen."""
     lines = [NOTE, CHINESE_INTRODUCTION if chinese else INTRODUCTION]
     entries = error_codes.all_codes()
     for prefix, group in error_codes.groups().items():
         some = [e for e in entries if (e.name if prefix == "HCCL_E_" else e.code).startswith(prefix)]
         if some:
-            lines += [f"## {title(prefix, group)}", "", group.meaning, "", *rows(group, some, chinese), ""]
+            meaning = group.chinese_meaning if chinese else group.meaning
+            lines += [f"## {title(prefix, group)}", "", meaning, "", *rows(group, some, chinese, fit), ""]
     return "\n".join(lines)
 
 

@@ -97,10 +97,10 @@ def figures() -> list[tuple[int, str]]:
 
 
 PICTURE_WORDS = (
-    ("ops.rms_norm(x, gamma)", "your program", "bind and check", "catalog, rules", "npu", "ctypes", "CANN: libopapi",
-     "an Ascend card", "emulated device", "drop-in CANN libraries", "numpy", "NumPy references", "results, or one AclError"),
-    ("ops.rms_norm(x, gamma)", "用户程序", "绑定与校验", "算子目录、校验规则", "npu", "ctypes", "CANN：libopapi",
-     "昇腾卡", "仿真设备", "可替换的 CANN 动态库", "numpy", "NumPy 参考实现", "结果，或一个 AclError"),
+    ("ops.rms_norm(x, gamma)", "your program: results, or one AclError", "bind and check", "catalog, rules", "npu", "ctypes",
+     "CANN: libopapi", "an Ascend card", "emulated device", "drop-in CANN libraries", "numpy", "NumPy references"),
+    ("ops.rms_norm(x, gamma)", "用户程序：得到结果，或一个 AclError", "绑定与校验", "算子目录、校验规则", "npu", "ctypes",
+     "CANN：libopapi", "昇腾卡", "仿真设备", "可替换的 CANN 动态库", "numpy", "NumPy 参考实现"),
 )  # fmt: skip
 
 
@@ -118,54 +118,30 @@ def arrow(path: str) -> str:
     return f'<path class="arrow" d="{path}" stroke-width="1.4" marker-end="url(#tip)"/>'
 
 
-def svg(kind: str, width: int, height: int, language: int, parts: Sequence[str]) -> str:
-    """A picture in one line, with the arrows' tip."""
-    tip = f'<marker id="tip-{kind}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
+def picture(language: int) -> str:
+    """How a call travels, from top to bottom: as wide as a phone's screen."""
+    (call, program, bind, rules, npu, ctypes, library, card, emulated, drop_in, numpy, references) = PICTURE_WORDS[
+        language
+    ]
+    parts = [
+        box(52, 4, 256, (call, program)),
+        arrow("M180 50 V70"),
+        box(76, 72, 208, (bind, rules)),
+        arrow("M130 118 C130 130 85 130 85 142"),
+        box(4, 144, 162, (npu, ctypes)),
+        arrow("M230 118 C230 130 275 130 275 142"),
+        box(194, 144, 162, (numpy, references)),
+        arrow("M60 190 V212"),
+        box(4, 214, 162, (library, card)),
+        arrow("M130 190 C130 204 275 196 275 212"),
+        box(194, 214, 162, (emulated, drop_in)),
+        arrow("M356 167 C378 167 378 27 310 27"),
+    ]
+    tip = '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
     tip += '<path class="head" d="M0 0 L8 4 L0 8 z"/></marker>'
     name = ("How a call travels", "一次调用的流程")[language]
-    head = f'<svg class="drawn {kind}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"'
-    body = "".join(parts).replace("url(#tip)", f"url(#tip-{kind})")
-    return f'{head} aria-label="{name}"><defs>{tip}</defs>{body}</svg>'
-
-
-def note(x: int, y: int, text: str) -> str:
-    return f'<text class="light" x="{x}" y="{y}" font-size="12">{html.escape(text)}</text>'
-
-
-def pictures(language: int) -> str:
-    """How a call travels: from left to right, and for phones from top to bottom."""
-    (call, program, bind, rules, npu, ctypes, library, card, emulated, drop_in, numpy, references, results) = (
-        PICTURE_WORDS[language]
-    )
-    wide = [
-        box(4, 62, 190, (call, program)),
-        arrow("M194 85 H226"),
-        box(228, 62, 150, (bind, rules)),
-        arrow("M378 78 C400 78 396 31 420 31"),
-        box(422, 8, 130, (npu, ctypes)),
-        arrow("M378 92 C400 92 396 139 420 139"),
-        box(422, 116, 130, (numpy, references)),
-        arrow("M552 31 H590"),
-        box(592, 8, 160, (library, card)),
-        arrow("M552 38 C572 38 572 85 590 85"),
-        box(592, 62, 160, (emulated, drop_in)),
-        note(228, 140, results),
-        arrow("M422 148 H100 V110"),
-    ]
-    narrow = [
-        box(70, 4, 200, (call, program)),
-        arrow("M170 50 V72"),
-        box(70, 74, 200, (bind, rules)),
-        arrow("M120 120 C120 132 80 132 80 144"),
-        box(4, 146, 154, (npu, ctypes)),
-        arrow("M220 120 C220 132 258 132 258 144"),
-        box(182, 146, 154, (numpy, references)),
-        arrow("M60 192 V216"),
-        box(4, 218, 154, (library, card)),
-        arrow("M140 192 C140 206 259 200 259 216"),
-        box(182, 218, 154, (emulated, drop_in)),
-    ]
-    return svg("wide", 760, 170, language, wide) + svg("narrow", 340, 270, language, narrow)
+    head = '<svg class="drawn" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 380 264" role="img"'
+    return f'{head} aria-label="{name}"><defs>{tip}</defs>{"".join(parts)}</svg>'
 
 
 def page(language: int) -> str:
@@ -203,10 +179,10 @@ def page(language: int) -> str:
             '<div markdown="block">',
             "",
             *tabs,
-            "</div>",
-            "</div>",
+            f'<div class="picture">{picture(language)}</div>',
             "",
-            f'<div class="picture">{pictures(language)}</div>',
+            "</div>",
+            "</div>",
             "",
         ]
     )

@@ -1,4 +1,4 @@
-"""The site's pages of operators: one for each operator, and one for each family in English and Chinese."""
+"""The site's pages of operators and of families, in English (0) and Chinese (1)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from ascend_aclnn.cli.coverage import coverage
 from ascend_aclnn.cli.refusals import refusals
 from ascend_aclnn.core.errors import status_name
 from generators import mathematics, pages
+from generators.chinese import SAY, SAY_LIFE, SAY_LIST
 
 RELATED = (
     ("forward", "gradient of"),
@@ -40,6 +41,7 @@ STANDARDS = {
     "unspecified": "random: shape and data type only",
 }
 SIGNATURE_WIDTH = 76
+MEANINGS_ARE_ENGLISH = "参数含义一列为英文；报错信息和链接的文档也可能为英文。"
 
 
 def escaped(text: str) -> str:
@@ -96,39 +98,39 @@ def split(parameters: str) -> Iterator[str]:
     yield parameters[start:].strip()
 
 
-def parameter_row(operator: Operator, parameter: Parameter) -> list[str]:
+def parameter_row(operator: Operator, parameter: Parameter, language: int) -> list[str]:
+    say = SAY[language]
     kind, dtypes, rank, formats, notes = parameter_words(parameter)
-    own = meaning(operator, parameter)
-    words = "; ".join(filter(None, (own, notes)))
-    by_product = "".join(f"<br>({escaped(words)})" for words in product_words(operator, parameter))
+    kind = say(kind)
+    words = ("; ", "；")[language].join(filter(None, (meaning(operator, parameter), SAY_LIST[language](notes))))
+    brackets = ("({})", "（{}）")[language]
+    products = (brackets.format(escaped(say(words))) for words in product_words(operator, parameter))
+    by_product = "".join(f"<br>{words}" for words in products)
     what = " ".join(filter(None, (dtypes, formats)))
     types = f'{kind}<span class="small">{what}{by_product}</span>' if what or by_product else kind
-    name = f'{code(parameter.python_name)}<span class="small">{parameter.direction}</span>'
-    return [name, types, escaped(rank), escaped(words)]
+    name = f'{code(parameter.python_name)}<span class="small">{say(parameter.direction)}</span>'
+    return [name, types, escaped(say(rank)), escaped(words)]
 
 
-def related(operator: Operator) -> list[str]:
+def related(operator: Operator, language: int) -> list[str]:
     found = relations(operator)
     rows = []
     for field, title in RELATED:
         names: tuple[str, ...] = getattr(found, field)
         if names:
             links = ", ".join(f'<a href="../{name}/">{catalog.get(name).python_name}</a>' for name in names)
-            rows.append(f"<dt>{title}</dt><dd>{links}</dd>")
+            rows.append(f"<dt>{SAY[language](title)}</dt><dd>{links}</dd>")
     return [f'<dl class="related">{"".join(rows)}</dl>', ""] if rows else []
 
 
-def comparison_rows(operator: Operator) -> list[tuple[str, str]]:
+def comparison_rows(operator: Operator, language: int = 0) -> list[tuple[str, str]]:
     """What CANN does, what NumPy does, and where they differ."""
-    covered = coverage(operator)
+    say, covered = SAY[language], coverage(operator)
     dtypes = {name for parameter in operator.parameters for name in parameter.dtypes or ()}
     random = operator.family.endswith("/random") or operator.accuracy_standard == "unspecified"
-    rows = [
-        ("products", " ".join(operator.products or ()) or "not documented"),
-        ("since", since_words(operator)),
-        *[("life", f"CANN {change.release}: {change.what}") for change in life.of(operator.name).changes],
-        *([("life", end_words(operator))] if end_words(operator) else []),
-    ]
+    ends = [f"CANN {change.release}: {change.what}" for change in life.of(operator.name).changes]
+    ends += filter(None, [end_words(operator)])
+    rows = [("since", since_words(operator))]
     if operator.experimental:
         rows.append(("experimental", "yes: a default build of CANN does not install it"))
     rows += [(f"determinism, {products}", words) for products, words in (operator.determinism or {}).items()]
@@ -147,8 +149,10 @@ def comparison_rows(operator: Operator) -> list[tuple[str, str]]:
         rows.append(("data-dependent", "outputs are allocated for the worst case and cut after the operator has run"))
     if random:
         rows.append(("random numbers", "see the page on random numbers"))
-    rows.append(("header", code(operator.header)))
-    return rows
+    said = [(say(name), say(words)) for name, words in rows]
+    said[1:1] = [(say("life"), SAY_LIFE[language](words)) for words in ends]
+    products = " ".join(operator.products or ()) or say("not documented")
+    return [(say("products"), products), *said, (say("header"), code(operator.header))]
 
 
 @functools.cache
@@ -178,9 +182,9 @@ def search_names(operator: Operator) -> list[str]:
     return [operator.python_name, operator.name, re.sub("^acl(nn)?", "", operator.name)]
 
 
-def page(operator: Operator) -> str:
+def page(operator: Operator, language: int = 0) -> str:
     """What `ascend-aclnn show` prints, as a page."""
-    family = pages.family_of(operator)
+    say, family = SAY[language], pages.family_of(operator)
     lines = [
         "---",
         f"search: {{boost: {boost(operator)}}}",
@@ -188,30 +192,36 @@ def page(operator: Operator) -> str:
         "---",
         f"# {operator.python_name}",
         "",
-        f"`{operator.name}`, [{family}]({pages.page_name(family)})",
+        f"`{operator.name}`{', ' if not language else '，'}[{family}]({pages.page_name(family)})",
         "",
-        escaped(operator.summary),
+        escaped(operator.chinese_summary or operator.summary if language else operator.summary),
         "",
     ]
     if operator.formula:
         lines += [mathematics.typeset(operator.formula, [p.python_name for p in operator.parameters]), ""]
-    lines += ["```python", *signature_lines(operator), "```", "", *related(operator)]
-    rows = [parameter_row(operator, parameter) for parameter in operator.parameters]
-    lines += ["## Parameters and results", ""]
-    lines += table("parameters", ("name", "type", "shape", "meaning"), rows) or ["None.", ""]
+    lines += ["```python", *signature_lines(operator), "```", "", *related(operator, language)]
+    rows = [parameter_row(operator, parameter, language) for parameter in operator.parameters]
+    head = [say(word) for word in ("name", "type", "shape", "meaning")]
+    lines += [say("## Parameters and results"), "", *([MEANINGS_ARE_ENGLISH, ""] if language else [])]
+    lines += table("parameters", head, rows) or [say("None."), ""]
     title, *call = example_lines(operator)
-    lines += ["## Example", "", *([] if title == "Example:" else [title, ""])]
+    lines += [say("## Example"), "", *([] if title == "Example:" else [say(title), ""])]
     lines += ["```pycon", *(line[4:] for line in call), "```", ""]
-    lines += ["## CANN and NumPy", ""]
-    lines += table("facts", ("", ""), [[escaped(name), words] for name, words in comparison_rows(operator)])
-    lines += ["[CANN and NumPy](../cann-and-numpy.md) says what these mean and where results may differ.", ""]
-    statuses = [[str(status), code(status_name(status)), escaped(words)] for status, words in status_words(operator)]
-    lines += ["## Statuses", "", *table("statuses", ("status", "name", "when"), statuses)] if statuses else []
-    checks = [[code(check.identifier), str(check.status), check.source] for check in refusals(operator)]
-    lines += ["## Checks", "", *table("checks", ("identifier (AclError.rule)", "status", "source"), checks)]
-    lines += ["## In C", "", "```c", *c_lines(operator), "```", ""]
+    lines += [say("## CANN and NumPy"), ""]
+    lines += table("facts", ("", ""), [[escaped(name), words] for name, words in comparison_rows(operator, language)])
+    lines += [say("[CANN and NumPy](../cann-and-numpy.md) says what these mean and where results may differ."), ""]
+    statuses = [
+        [str(status), code(status_name(status)), escaped(SAY_LIST[language](words))]
+        for status, words in status_words(operator)
+    ]
+    head = [say(word) for word in ("status", "name", "when")]
+    lines += [say("## Statuses"), "", *table("statuses", head, statuses)] if statuses else []
+    checks = [[code(check.identifier), str(check.status), say(check.source)] for check in refusals(operator)]
+    head = [say(word) for word in ("identifier (AclError.rule)", "status", "source")]
+    lines += [say("## Checks"), "", *table("checks", head, checks)]
+    lines += [say("## In C"), "", "```c", *c_lines(operator), "```", ""]
     if operator.url:
-        lines += [f"[Document of {operator.name}]({operator.url})", ""]
+        lines += [say(f"[Document of {operator.name}]({operator.url})"), ""]
     return "\n".join(lines)
 
 
@@ -226,19 +236,16 @@ def c_lines(operator: Operator) -> list[str]:
 
 
 def family_page(family: str, operators: Sequence[Operator], language: int) -> str:
-    """The operators of a family with one line each; the pages that the Chinese one leads to are English."""
-    to_page = "../../../operators/" if language else "../"
+    """The operators of a family with one line each."""
     head = (("function", "what it computes", "products"), ("函数", "计算内容", "产品"))[language]
     titles = ("## Experimental", "## 实验性算子")
     lines = [f"# {family}", ""]
-    if language:
-        lines += ["点击函数名打开算子页面（英文）。", ""]
     for experimental in (False, True):
         some = [operator for operator in operators if operator.experimental is experimental]
         rows = []
         for operator in some:
             summary = operator.chinese_summary or operator.summary if language else operator.summary
-            name = f'<a href="{to_page}{operator.name}/">{operator.python_name}</a>'
+            name = f'<a href="../{operator.name}/">{operator.python_name}</a>'
             products = " ".join(operator.products or ())
             rows.append([f'{name}<span class="small">{operator.name}</span>', escaped(summary), products])
         lines += [*([titles[language], ""] if experimental and rows else []), *table("list", head, rows)]

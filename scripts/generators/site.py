@@ -2,8 +2,8 @@
 
 Nothing here is committed: ``scripts/site`` writes these files and has MkDocs build them. The Chinese site has the same
 navigation (``NAVIGATION`` gives both titles of each page). A page in Chinese lies beside its original, as ``testing.zh-CN.md``;
-where there is none the English one stands there and says so. Operators' pages are English; the Chinese site lists them with a
-sentence in Chinese each.
+where there is none the English one stands there and says so. Operators' pages are made in both languages; what a parameter
+means is English in both.
 """
 
 from __future__ import annotations
@@ -144,20 +144,21 @@ def overview(chinese: bool) -> str:
         if line.startswith("|")
     ]
     count = sum(1 for _ in catalog.names())
-    lines = [f"# {OPERATORS[1]}", "", f"共 {count:,} 个算子，按类别列出；算子页面为英文，摘要为中文。", ""]
+    lines = [f"# {OPERATORS[1]}", "", f"共 {count:,} 个算子，按类别列出；算子页面为中文，其中参数含义为英文。", ""]
     lines += ["![各类别的覆盖情况](coverage.svg)", "", *translated, ""]
     return "\n".join(lines)
 
 
 def operator_files(language: int, only: str) -> dict[str, str]:
-    """The pages of families, and in English those of operators."""
+    """The pages of families and of operators."""
     files = {"operators/index.md": overview(bool(language))}
     for name in ("single.md", "coverage.svg"):
         files[f"operators/{name}"] = (pages.FOLDER / name).read_text(encoding="utf-8").replace(pages.NOTE, "")
     for family, operators in operator_pages.families(only).items():
         files[f"operators/{pages.page_name(family)}"] = operator_pages.family_page(family, operators, language)
-        if not language:
-            files.update((f"operators/{operator.name}.md", operator_pages.page(operator)) for operator in operators)
+        files.update(
+            (f"operators/{operator.name}.md", operator_pages.page(operator, language)) for operator in operators
+        )
     return {name: text.replace("(README.md)", "(index.md)") for name, text in files.items()}
 
 
@@ -166,18 +167,19 @@ def files(only: str = "") -> dict[str, str]:
     files = {"index.md": home.page(0), "style.css": STYLE.read_text(encoding="utf-8"), **operator_files(0, only)}
     for source, _, _ in NAVIGATION:
         files[place(source)] = rewritten(source_text(source), source)
+    files["errors.md"] = rewritten(errors.page(fit=True), "docs/errors.md")
     return files
 
 
 def chinese_files(only: str = "") -> dict[str, str]:
-    """The Chinese site's: pages that are translated, the others as they are, families with Chinese summaries."""
+    """The Chinese site's: pages that are translated, the others as they are, families and operators."""
     files = {"index.md": home.page(1), "style.css": STYLE.read_text(encoding="utf-8"), **operator_files(1, only)}
     files["operators/single.md"] = ENGLISH_NOTE + files["operators/single.md"]
     for source, _, _ in NAVIGATION:
         translated = translation(source) or source
         text = rewritten(source_text(translated), translated)
         files[place(source)] = text if translated != source else ENGLISH_NOTE + text
-    files["errors.md"] = rewritten(errors.page(chinese=True), "docs/errors.md")
+    files["errors.md"] = rewritten(errors.page(chinese=True, fit=True), "docs/errors.md")
     return files
 
 
@@ -185,20 +187,6 @@ def title_of(source: str, titles: list[str], language: int) -> str:
     """A page's title in the navigation; in Chinese it says whether the page is English."""
     translated = not language or source == "docs/errors.md" or translation(source)
     return titles[language] + ("" if translated else ENGLISH)
-
-
-def search_entries() -> list[dict[str, Any]]:
-    """What the Chinese site's search finds beside its own pages: each operator, by its names and its sentence in Chinese."""
-    return [
-        {
-            "location": f"../operators/{operator.name}/",
-            "title": operator.python_name,
-            "text": f"{operator.chinese_summary} {operator.name}",
-            "tags": operator_pages.search_names(operator),
-            "boost": operator_pages.boost(operator),
-        }
-        for operator in map(catalog.get, catalog.names())
-    ]
 
 
 def gaps() -> list[str]:

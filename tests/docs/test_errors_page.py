@@ -30,3 +30,8 @@ def test_the_page_is_current_and_there_is_a_chinese_one(monkeypatch: pytest.Monk
     chinese = errors.page(chinese=True)
     assert sorted(codes_of(chinese)) == sorted(codes_of(errors.page()))
     assert "校验失败" in chinese and "处理" in chinese
+    for fit in (errors.page(fit=True), errors.page(chinese=True, fit=True)):  # the site's
+        found = [*codes_of(fit), *re.findall(r"<td[^>]*><code>(\w+)</code>", fit)]
+        assert sorted(found) == sorted(codes_of(chinese))
+    for group in error_codes.groups().values():
+        assert re.search("[\u4e00-\u9fff]", group.chinese_meaning), group

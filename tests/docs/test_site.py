@@ -69,15 +69,15 @@ def test_every_page_of_the_repository_is_on_the_site(
     present = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")}
     present = {name for name in present if not name.startswith("docs/operators/") and not name.endswith(".zh-CN.md")}
     assert listed == present | {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", site.NOTEBOOK}
-    assert set(chinese) <= set(english)
+    assert set(chinese) == set(english)
 
 
 def test_every_operator_has_a_page_that_a_family_leads_to(english: dict[str, str], chinese: dict[str, str]) -> None:
     named = {name.partition("/")[2][:-3] for name in english if name.startswith("operators/acl")}
     assert named == set(catalog.names())
-    for pages, pattern in ((english, r'"\.\./(acl\w+)/"'), (chinese, r'"\.\./\.\./\.\./operators/(acl\w+)/"')):
+    for pages in (english, chinese):
         families = [text for name, text in pages.items() if name.startswith("operators/ops-")]
-        assert {found for text in families for found in re.findall(pattern, text)} == named
+        assert {found for text in families for found in re.findall(r'"\.\./(acl\w+)/"', text)} == named
 
 
 def test_pages_that_are_not_translated_say_so(site: Any, chinese: dict[str, str]) -> None:
@@ -235,9 +235,37 @@ def test_not_found_pages_lead_home(generators: Any) -> None:
     assert 'href="/zh/"' in build_site.not_found(1, "")
 
 
-def test_the_chinese_search_knows_every_operator(site: Any) -> None:
-    entries = {entry["title"]: entry for entry in site.search_entries()}
-    assert set(entries) == set(catalog.python_names())
-    assert "归一化" in entries["rms_norm"]["text"]
-    boosts = [entries[name]["boost"] for name in ("rms_norm", "rms_norm_grad", "rms_norm_grad_quant")]
-    assert boosts == [32, 8, 2]
+def test_chinese_pages_of_operators_say_in_chinese_what_english_ones_say(
+    generators: Any, english: dict[str, str], chinese: dict[str, str]
+) -> None:
+    """Headings, rows and code are the same ones; words of the lists are Chinese, and a line names what is not."""
+
+    def rows(text: str) -> list[int]:
+        return [part.count("<tr>") for part in text.split("\n## ")]
+
+    latin = re.compile(r"[a-z]{3,}")
+    for operator in map(catalog.get, catalog.names()):
+        ours, theirs = (pages[f"operators/{operator.name}.md"] for pages in (chinese, english))
+        assert rows(ours) == rows(theirs), operator.name
+        assert re.findall(r"```.*?```", ours, re.S) == re.findall(r"```.*?```", theirs, re.S), operator.name
+        assert generators.operator_pages.MEANINGS_ARE_ENGLISH in ours
+        assert not [line for line in ours.splitlines() if line.startswith("## ") and latin.search(line)], operator.name
+        for head in re.findall(r"<th>(.*?)</th>", ours):
+            assert re.search("[\u4e00-\u9fff]", head), (operator.name, head)
+    page = chinese["operators/aclnnRmsNorm.md"]
+    for words in ("归一化", "必选指针为空", "默认 1e-06", "维数 1-8", "不支持 BF16", "低精度先提升到 float32"):
+        assert words in page, words
+    assert "boost: 32" in page and "tags: [rms_norm, aclnnRmsNorm, RmsNorm]" in page
+
+
+def test_words_without_a_translation_are_an_error(generators: Any) -> None:
+    chinese = generators.operator_pages.SAY[1]
+    assert chinese("rank 2-8") == "维数 2-8" and chinese("310P 910: not BF16") == "310P 910：不支持 BF16"
+    listed = generators.operator_pages.SAY_LIST[1]
+    assert listed("optional, default () (all axes), contiguous only") == "可选，默认 ()（所有轴），须连续"
+    life = generators.operator_pages.SAY_LIFE[1]
+    assert life("deprecated since CANN 9.0.0 (use ops.a and ops.b); releases after 2026-12-30 may lack it") == (
+        "自 CANN 9.0.0 起弃用（改用 ops.a 和 ops.b）；2026-12-30 之后的版本可能不再提供"
+    )
+    with pytest.raises(LookupError, match="no Chinese for 'a new word'"):
+        chinese("a new word")
