@@ -18,8 +18,8 @@ from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.emulator.build import CompilerError
 
 
-def main(argv: Optional[Sequence[str]] = None) -> int:
-    """Runs one command; 0 on success, 1 when something was not found or refused, 2 for wrong usage."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands; what it parses has ``run``, a function of the options, unless no command was named."""
     parser = argparse.ArgumentParser(prog="ascend-aclnn", description="CANN aclnn operators from plain Python.")
     parser.add_argument("--version", action="version", version=f"ascend-aclnn {ascend_aclnn.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND")
@@ -34,6 +34,12 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     array_api.add_commands(commands)
     recording.add_commands(commands)
     torch_ops.add_commands(commands)
+    return parser
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Runs one command; 0 on success, 1 when something was not found or refused, 2 for wrong usage."""
+    parser = make_parser()
     options = parser.parse_args(argv)
     if not hasattr(options, "run"):
         parser.print_help()

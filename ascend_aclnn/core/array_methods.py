@@ -6,9 +6,10 @@ The work is done by aclnn operators, which ``tensor_operators`` provides through
 from __future__ import annotations
 
 import abc
+import functools
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Any, Callable, Optional, TypeVar, Union, cast
 
 from ascend_aclnn.core import printing
 from ascend_aclnn.core.dtypes import DTypeLike, Format, as_datatype
@@ -16,6 +17,7 @@ from ascend_aclnn.core.stored import StoredTensor
 
 Axis = Union[int, Sequence[int], None]
 T = TypeVar("T", bound="ArrayMethods")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Operators(abc.ABC):
@@ -118,6 +120,22 @@ _UFUNCS = {
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
+def _not_for_numpy(method: F) -> F:
+    """A method that NumPy's function of its name would call, with an ``out`` that it does not have."""
+
+    @functools.wraps(method)
+    def called(self: Any, *args: Any, **options: Any) -> Any:
+        if "out" in options:
+            raise TypeError(_instead(method.__name__, f"x.{method.__name__}()"))
+        return method(self, *args, **options)
+
+    return cast(F, called)
+
+
+def _instead(name: str, write: str) -> str:
+    return f"np.{name} takes no Tensor; write {write} for a Tensor, or np.{name}(x.numpy()) for a copy on the host"
+
+
 class ArrayMethods(StoredTensor):
     """The methods of a Tensor that make new Tensors, and its text."""
 
@@ -180,38 +198,47 @@ class ArrayMethods(StoredTensor):
         return (tensor[i] for i in range(len(tensor)))
 
     # ---------------------------------------------------------------------------------------- reductions
+    @_not_for_numpy
     def sum(self: T, axis: Axis = None, dtype: Optional[DTypeLike] = None, keepdims: bool = False) -> T:
         """The sum of all elements or along some axes; of integers in INT64."""
         return self._reduce("sum", axis, keepdims, dtype)
 
+    @_not_for_numpy
     def prod(self: T, axis: Axis = None, dtype: Optional[DTypeLike] = None, keepdims: bool = False) -> T:
         """The product of all elements or along some axes; of integers in INT64."""
         return self._reduce("prod", axis, keepdims, dtype)
 
+    @_not_for_numpy
     def mean(self: T, axis: Axis = None, keepdims: bool = False) -> T:
         """The mean of all elements or along some axes; of integers in FLOAT."""
         return self._reduce("mean", axis, keepdims)
 
+    @_not_for_numpy
     def std(self: T, axis: Axis = None, keepdims: bool = False, correction: int = 0) -> T:
         """The standard deviation; the divisor is the number of elements less ``correction``."""
         return self._reduce("std", axis, keepdims, correction)
 
+    @_not_for_numpy
     def var(self: T, axis: Axis = None, keepdims: bool = False, correction: int = 0) -> T:
         """The variance; the divisor is the number of elements less ``correction``."""
         return self._reduce("var", axis, keepdims, correction)
 
+    @_not_for_numpy
     def max(self: T, axis: Axis = None, keepdims: bool = False) -> T:
         """The largest element of all or along some axes."""
         return self._reduce("max", axis, keepdims)
 
+    @_not_for_numpy
     def min(self: T, axis: Axis = None, keepdims: bool = False) -> T:
         """The smallest element of all or along some axes."""
         return self._reduce("min", axis, keepdims)
 
+    @_not_for_numpy
     def any(self: T, axis: Axis = None, keepdims: bool = False) -> T:
         """Whether an element is not zero, of all or along some axes; BOOL."""
         return self._reduce("any", axis, keepdims)
 
+    @_not_for_numpy
     def all(self: T, axis: Axis = None, keepdims: bool = False) -> T:
         """Whether no element is zero, of all or along some axes; BOOL."""
         return self._reduce("all", axis, keepdims)
@@ -244,9 +271,8 @@ class ArrayMethods(StoredTensor):
                 return right._binary(symbol, left, True)
         if "out" in options:
             raise TypeError(f"np.{name} cannot write a Tensor's values into an ndarray; write  a = a + t  for  a += t")
-        write = get_operators().in_place_of(name)
-        write = f"{write} for a Tensor" if write else "an operator of ops for a Tensor"
-        raise TypeError(f"np.{name} takes no Tensor; write {write}, or np.{name}(x.numpy()) for a copy on the host")
+        write = f"x {_UFUNCS[name]} y" if name in _UFUNCS else get_operators().in_place_of(name) or "an operator of ops"
+        raise TypeError(_instead(name, write))
 
     def __array_namespace__(self, *, api_version: Optional[str] = None) -> Any:
         """The Array API's namespace, ``ascend_aclnn.array_api``."""

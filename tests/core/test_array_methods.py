@@ -104,6 +104,11 @@ def test_numpys_functions_say_what_to_write() -> None:
             np.exp(x)
         with pytest.raises(TypeError, match=r"write ops\.atan\(x\)"):
             np.arctan(x)
+        with pytest.raises(TypeError, match=r"np\.add takes no Tensor; write x \+ y for a Tensor"):
+            np.add(x, x)
+        for name in ("sum", "prod", "mean", "std", "var", "max", "min", "any", "all"):
+            with pytest.raises(TypeError, match=rf"np\.{name} takes no Tensor; write x\.{name}\(\) for a Tensor, or"):
+                getattr(np, name)(x)
         for actual, expected in (
             (HOST + x, HOST + HOST),
             (np.float32(1) - x, 1 - HOST),
