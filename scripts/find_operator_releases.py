@@ -40,7 +40,8 @@ REVISIONS = {
     "9.2.0-beta.2": ("v9.2.0-beta.2", "9.2.0-beta.2", "master"),
 }
 LAST_DAY = "2026-08-21"  # of the branch 9.2.0-beta.2: a master counts as it up to then
-READ = re.compile(r"(^|/)(aclnn\w*\.h|docs/acl[\w&]*\.md)$")
+# Headers, documents, and what the build generates and exports functions from without either.
+READ = re.compile(r"(^|/)(aclnn\w*\.h|docs/acl[\w&]*\.md|CMakeLists\.txt|\w+_def\.cpp|op_api/(.*/)?acl\w*\.cpp)$")
 NOT_READ = re.compile(r"(^|/)(tests?|examples?)/")
 
 

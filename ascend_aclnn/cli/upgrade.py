@@ -261,13 +261,18 @@ def _status(lived: Life, changes: tuple[life.Change, ...], after: str) -> str:
     """Of STATUSES, "" where the upgrade does not concern a name. A deprecated one stays so, whenever it became so."""
     if lived.removed and life.order(lived.removed) <= life.order(after):
         return "gone"
-    if lived.since and life.order(lived.since) > life.order(after):
+    if life.order(lived.since) > life.order(after) if lived.since else _in_no_release(lived, after):
         return "not yet"
     if any(change.kind == "signature" for change in changes):
         return "changed"
     if lived.deprecated_in(after):
         return "deprecated"
     return "documented otherwise" if changes else ""
+
+
+def _in_no_release(lived: Life, after: str) -> bool:
+    """Whether an operator is newer than all releases whose sources were read, and so than this one."""
+    return lived.kind == "operator" and life.order(after) <= life.order(life.NEWEST_READ)
 
 
 # ------------------------------------------------------------------------------------------------- how it is said
@@ -333,7 +338,7 @@ def _finding_lines(finding: Finding) -> list[str]:
         whats = [change.what for change in finding.changes if (change.release, change.kind) == (release, kind)]
         words.append(f"{release}: {', '.join(whats)}")
     if finding.status == "not yet":
-        words.append(f"since CANN {lived.since}")
+        words.append(f"since CANN {lived.since}" if lived.since else f"no release up to CANN {life.NEWEST_READ} has it")
     if finding.status == "gone" and lived.replaced_by and not lived.announced:
         words.append(f"use {' and '.join(lived.replaced_by)}")
     name = f"{lived.name} (ops.{python})" if python else lived.name

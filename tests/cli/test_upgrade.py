@@ -29,6 +29,19 @@ OF_900 = {
     "aclnnFusedInferAttentionScore": ["aclnnFusedInferAttentionScoreV4"],
     "aclnnMlaPrologV2WeightNz": ["aclnnMlaPrologV3WeightNz"],
 }
+# By the sources at the tags v8.5.0, v9.0.0 and v9.1.0 and of 2026-08-21: the first whose header, document, op_api or
+# definition (ACLNNTYPE aclnn, from which the build generates the functions) has the name.
+OF_900_NEW = set("FusedInferAttentionScoreV5 QuantFlashAttentionScore RopeWithSinCosCacheV2 TransposeQuantBatchMatMul".split())
+OF_910 = set(
+    """AddRmsNormDynamicMxQuant ChunkGatedDeltaRule Compressor DynamicBlockQuantV2 DynamicMxQuantV2 DynamicQuantV4 FlatQuantV2
+    KvQuantSparseAttnSharedkv KvQuantSparseAttnSharedkvMetadata QuantFlashAttentionScoreGrad QuantGroupedMatmulDequantWeightNZ
+    RmsNormDynamicMxQuant SparseAttnSharedkv SparseAttnSharedkvMetadata SwigluGroupQuant TransposeBatchMatMulWeightNz
+    TransposeQuantBatchMatMulWeightNz""".split()
+)
+OF_920_BETA_2 = set(
+    """DynamicMxQuantV3 GRU GRUBackward InplacePartialRotaryMul KvCompressEpilog KvQuantSparseFlashAttentionV2
+    MoeFinalizeRoutingV4 MoeGatingTopKV2 RmsNormDynamicQuant""".split()
+)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
@@ -65,11 +78,17 @@ def test_the_operators_of_vllm_ascend(
     assert days == {"2026-12-30"}
     assert {rows[name]["removal_after"] for name in by_status["deprecated"] & OF_900.keys()} <= {"2027-03-30"}
     assert len(rows) + len(found["unchanged"]) == 164 and found["unknown"] == []
-    # 9.0.0 brought SparseFlashAttention, 9.1.0 QuantLightningIndexer, 9.2.0 MoeFinalizeRoutingV4: by the sources at the tags.
-    later = {"8.5.0": {"SparseFlashAttention", "QuantLightningIndexer", "MoeFinalizeRoutingV4"}}
-    later["9.1.1"] = {"MoeFinalizeRoutingV4"}
-    sought = {"SparseFlashAttention", "QuantLightningIndexer", "MoeFinalizeRoutingV4"}
-    assert {name for name in sought if f"aclnn{name}" in by_status["not yet"]} == later.get(after, set())
+    brought = {"8.5.0": OF_910 | OF_920_BETA_2 | OF_900_NEW, "9.1.1": OF_920_BETA_2, "9.2.0": set()}
+    assert {name.removeprefix("aclnn") for name in by_status["not yet"]} == brought[after]
+
+
+def test_an_operator_that_no_release_has_yet(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """ops-transformer has had BlockAttnResPrepare since September 2026; a release after 9.2.0-beta.2 may have it."""
+    names = tmp_path / "names"
+    names.write_text("aclnnBlockAttnResPrepare\n")
+    assert cli.main(["upgrade", "--from", "8.5.0", "--to", "9.1.1", "--names", str(names)]) == 1
+    assert "no release up to CANN 9.2.0-beta.2 has it" in " ".join(capsys.readouterr().out.split())
+    assert run(capsys, "--from", "9.1.1", "--to", "9.2.0", "--names", str(names))[1]["findings"] == []
 
 
 PROGRAM = """
