@@ -75,9 +75,9 @@ def _make(name: str) -> Callable[..., Any]:
 
 def _written(results: Any, out: Any, **asked: bool) -> Any:
     """The results with None for those that were not asked for: CANN takes memory for them and leaves it as it is."""
-    return (
-        results if out is not None else results._replace(**{name: None for name, wanted in asked.items() if not wanted})
-    )
+    given = dict(zip(results._fields, results if out is None else out))
+    unwritten = (name for name, wanted in asked.items() if not wanted and (out is None or given[name] is None))
+    return results._replace(**dict.fromkeys(unwritten))
 
 
 def _note(operator: catalog.Operator) -> None:

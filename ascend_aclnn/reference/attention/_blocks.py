@@ -209,7 +209,7 @@ def joined(x: Array, rope: Optional[Array]) -> Array:
 def packed_parts(packed: Array, *parts: tuple[int, Any]) -> list[Array]:
     """The parts that lie side by side, byte by byte, in the last axis: (count, dtype) of each, count -1 for the rest."""
     raw = np.ascontiguousarray(packed)
-    memory = raw.view(np.uint8).reshape(*raw.shape[:-1], -1)
+    memory = raw.view(np.uint8).reshape(*raw.shape[:-1], raw.shape[-1] * raw.itemsize)
     views, start = [], 0
     for count, dtype in parts:
         dtype = np.dtype(dtype)

@@ -106,6 +106,8 @@ def minimax_sparse_attention_split_kv(args: NamedArguments) -> dict[str, Array]:
     ]
     if args["k2qRowPtr"].shape[1] != len(blocks) + 1:
         raise DataError("k2qRowPtr", f"has {args['k2qRowPtr'].shape[1]} columns; it must have {len(blocks) + 1}")
+    if blocks and blocks[-1][1] >= table.shape[1]:
+        raise DataError("blockTable", f"has {table.shape[1]} columns; it must have {blocks[-1][1] + 1} at least")
     of_token = np.searchsorted(ends, np.arange(len(query)), "right")
     position = (key_lengths - lengths)[of_token] + np.arange(len(query)) - (ends - lengths)[of_token]
     row_max = np.full(query.shape[:2], HIDDEN, np.float32)
@@ -203,6 +205,9 @@ def _blocks_of_queries(args: NamedArguments, heads: int, tokens: int) -> Iterato
     used = args["sequsedKv"]
     for batch, where in enumerate(spans(args["cuSeqlensQ"][1:], "cuSeqlensQOptional", tokens)):
         there, queries = int(used[batch]), where.stop - where.start
+        if -(-queries // size) > indices.shape[2]:
+            text = f"has {indices.shape[2]} blocks of queries; it must have {-(-queries // size)} at least"
+            raise DataError("sparseIndices", text)
         for block in range(-(-queries // size)):
             rows = np.arange(block * size, min((block + 1) * size, queries))
             for head in range(heads):

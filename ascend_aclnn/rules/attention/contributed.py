@@ -26,7 +26,9 @@ rule(
     *_PROMPT,
     tiling(
         require("numHeads % keyHeads == 0", argument="numKeyValueHeads"),
-        require("len(key) == len(query)", "k.D == q.D", "k.B == q.B", "value == key"),
+        require(
+            "q.N == numHeads", "k.N == keyHeads", "len(key) == len(query)", "k.D == q.D", "k.B == q.B", "value == key"
+        ),
         array_length("blockShape", 2),
         require("rows in (128, 256, 512, 1024)", "columns in (128, 256, 512, 1024)", argument="blockShape"),
         has_shape(sabi="(q.B, numHeads, ceil_div(q.S, rows), ceil_div(k.S, columns))"),
@@ -99,6 +101,7 @@ rule(
         when(
             "maskMode == 3", required("attenMaskOptional"), has_shape(attenMaskOptional="(2048, 2048)"), word="causal"
         ),
+        rank(1, "cuSeqlensQOptional", "sequsedKvOptional"),
         rank(3, "query", "sparseSeqLen"),
         rank(4, "key", "value", "sparseIndices"),
         rank(2, "blockTableOptional"),
