@@ -31,7 +31,9 @@ OF_900 = {
 }
 # By the sources at the tags v8.5.0, v9.0.0 and v9.1.0 and of 2026-08-21: the first whose header, document, op_api or
 # definition (ACLNNTYPE aclnn, from which the build generates the functions) has the name.
-OF_900_NEW = set("FusedInferAttentionScoreV5 QuantFlashAttentionScore RopeWithSinCosCacheV2 TransposeQuantBatchMatMul".split())
+OF_900_NEW = set(
+    "FusedInferAttentionScoreV5 QuantFlashAttentionScore RopeWithSinCosCacheV2 TransposeQuantBatchMatMul".split()
+)
 OF_910 = set(
     """AddRmsNormDynamicMxQuant ChunkGatedDeltaRule Compressor DynamicBlockQuantV2 DynamicMxQuantV2 DynamicQuantV4 FlatQuantV2
     KvQuantSparseAttnSharedkv KvQuantSparseAttnSharedkvMetadata QuantFlashAttentionScoreGrad QuantGroupedMatmulDequantWeightNZ

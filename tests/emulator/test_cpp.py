@@ -13,6 +13,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from ascend_aclnn import catalog
+
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples" / "cpp"
 
@@ -220,6 +222,41 @@ def test_headers_of_communication_bring_the_runtime(
     )
     flags = (f"-L{emulator_home / 'lib64'}", "-Wl,--no-as-needed", "-lhccl")
     assert compile_and_run(compiler, emulator_home, source, tmp_path, flags) == ""
+
+
+def program_of_ranks(operator: catalog.Operator) -> str:
+    """What a program that runs a communicating operator includes and calls, as CANN's own do."""
+    parameters = "".join(f"{p.ctype} {p.name}, " for p in operator.parameters)
+    arguments = "".join(f"{p.name}, " for p in operator.parameters)
+    return f"""#include "hccl/hccl.h"
+#include "{operator.header}"
+int run_{operator.python_name}({parameters}HcclRootInfo *info, HcclComm *comm_, void *space, aclrtStream stream_) {{
+    uint64_t size_ = 0;
+    aclOpExecutor *executor_ = 0;
+    if (aclInit(0) != ACL_SUCCESS || HcclCommInitRootInfo(2, info, 0, comm_) != HCCL_SUCCESS) return 1;
+    aclnnStatus status_ = {operator.name}GetWorkspaceSize({arguments}&size_, &executor_);
+    return status_ ? status_ : {operator.name}(space, size_, executor_, stream_);
+}}
+"""
+
+
+@pytest.mark.parametrize("suffix", [".c", pytest.param(".cpp", marks=pytest.mark.long)])  # <string> takes its time
+def test_programs_of_ranks_compile(compiler: str, emulator_home: Path, tmp_path: Path, suffix: str) -> None:
+    """One for each header of mc2, by one call of the compiler."""
+    operators = [o for o in map(catalog.get, catalog.names()) if o.family == "ops-transformer/mc2"]
+    assert len({operator.header for operator in operators}) > 70
+    for operator in operators:
+        (tmp_path / f"{operator.python_name}{suffix}").write_text(program_of_ranks(operator))
+    sources = sorted(str(path) for path in tmp_path.glob(f"*{suffix}"))
+    command = [
+        "cc" if suffix == ".c" else compiler,
+        "-fsyntax-only",
+        "-Wall",
+        "-Werror",
+        f"-I{emulator_home / 'include'}",
+    ]
+    done = subprocess.run([*command, *sources], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:2000]
 
 
 NUMBERS = r"""
