@@ -557,19 +557,22 @@ def main(arguments: Optional[list[str]] = None) -> int:
         for text in row.wrong:
             print(text)
     if options.write:
-        write(lines, options)
+        write(rows, options.cann)
     return int(any(row.missed or row.false_alarms or row.tried == 0 for row in rows))
 
 
-def write(lines: list[str], options: argparse.Namespace) -> None:
-    title = [
-        "# Deleted waits",
-        "",
-        "Written by `scripts/race_table.py --long --write`; its first lines say what is counted.",
-        "",
-    ]
-    heading = [f"CANN {options.cann}:", ""]
-    (ROOT / "docs" / "results" / "races.md").write_text("\n".join([*title, *heading, *lines, ""]), encoding="utf-8")
+def write(rows: list[Row], cann: str) -> None:
+    import bench_results
+
+    text = (
+        f"CANN {cann}. Each wait of a program (a wait for an event, a synchronisation, a query) is taken away in a run of its "
+        "own, and `emulator run --validate` must name launches that have lost their order by it, and no others. Which those "
+        "are is found out beside it, by reachability in a graph of all that was queued. Many waits can go and leave all in "
+        "order, because something else waits too. A false alarm is a finding about launches that are in order, in the "
+        "unchanged program or without one of its waits."
+    )
+    table = bench_results.Table(HEAD, [[str(cell) for cell in row[:6]] for row in rows])
+    bench_results.write("races", "Deleted waits", f"scripts/race_table.py --long --cann {cann} --write", text, [table])
 
 
 if __name__ == "__main__":

@@ -174,6 +174,7 @@ def test_no_other_module_removes_or_replaces_files() -> None:
         "replay/export.py: .write_",
         "cli/layer.py: .write_text(",
         "cli/recording.py: .write_text(",
+        "emulator/validation.py: .write_text(",
         "verify/report.py: .write_text(",
         "verify/worker.py: .write_text(",
     )

@@ -19,7 +19,8 @@ def _replays(comm: Communicator) -> list[Any]:
     half = aclnn.asarray(np.full((16, 256), rank + 1, np.float16))
     weight = aclnn.asarray(np.ones((256, 16), np.float16))
     stream, side, graph = Stream(), Stream(), Graph()
-    ops.add(comm.all_reduce(ops.muls(x, 2, stream=stream), out=x.copy(), stream=stream), x, 1, stream=stream)
+    with stream:
+        ops.add(comm.all_reduce(ops.muls(x, 2), out=x.copy()), x, 1)
     aclnn.synchronize()
     with graph.capture(stream):
         part = ops.muls(x, rank + 1)

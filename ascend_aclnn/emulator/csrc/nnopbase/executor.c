@@ -763,13 +763,22 @@ static void check_overlap(const executor *e, const emu_accesses *list, const uin
     }
 }
 
+/* Operators whose outputs hold elements of their inputs and nothing that depends on them. */
+static bool is_move(const char *name) {
+    static const char *const names[] = {"aclnnInplaceCopy", "aclnnConstantPadNd", "aclnnCat", "aclnnPermute", "aclnnSlice", "aclnnSliceV2", "aclnnCast"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) return true;
+    }
+    return false;
+}
+
 /* What --validate compares, now or with each replay. */
 static void validate_launch(const executor *e, launch *l, const emu_stream *stream) {
     emu_accesses list = {0};
     uint32_t *tensor = NULL;
     size_t numbered = 0;
-    l->site = emu_site_is_python(e->site) && !e->repeatable ? e->site : emu_call_site(); /* a queue of launches may run phase two */
-    bool memory = (emu_config()->validate & VALIDATE_MEMORY) != 0;
+    l->site = emu_call_site();
+    bool memory = (emu_config()->validate & VALIDATE_MEMORY) != 0, moves = memory && is_move(e->operator->name);
     emu_table_lock();
     for (uint32_t i = 0; i < l->count; i++) {
         int status;
@@ -782,6 +791,8 @@ static void validate_launch(const executor *e, launch *l, const emu_stream *stre
         emu_access access = {
             .kind = direction == 'o' ? ACCESS_WRITE : direction == 'x' ? ACCESS_UPDATE : ACCESS_READ, .argument = argument,
             .member = e->operator->kinds[parameter] == LETTER_TENSOR_LIST ? (int)e->tensors[i].member : -1,
+            .moves = moves,
+            .vague = strncmp(argument, "scheduleContext", 15) == 0, /* the host and kernels talk through it while they run */
         };
         emu_tensor_access(described_, l->tensors[i].address, l->tensors[i].extent, access, &list);
         if (!memory) continue;
@@ -866,6 +877,7 @@ int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, 
     EMU_HELD executor *e = take_executor(handle, &status);
     if (e == NULL) LEAVE(status);
     uint64_t correlation = emu_activity_begin(ACTIVITY_KERNEL, operator->name, 0, 0, NULL);
+    if (emu_validates()) emu_call_site_of_executor(e->site, e->repeatable);
     /* As slow as a launch queue that another thread works on may be. */
     int delay = emu_config()->launch_delay;
     if (delay > 0 && syscall(SYS_gettid) != getpid()) usleep((useconds_t)delay * 1000); /* glibc has gettid from 2.30 on */

@@ -348,6 +348,18 @@ static int check_ready(const emu_model *model) {
     return 0;
 }
 
+/* What a model uses whose accesses are not known one by one. */
+static void count_as_written(const emu_model *model) {
+    const emu_capture *capture = model->capture;
+    for (uint32_t i = 0; capture != NULL && i < capture->count; i++) {
+        const emu_captured *captured = &capture->nodes[i].captured;
+        for (uint32_t use = 0; use < captured->use_count; use++) emu_validate_written(captured->uses[use].address, captured->uses[use].size);
+    }
+    for (uint32_t c = 0; c < model->condition_count; c++) {
+        for (uint32_t i = 0; i < model->conditions[c]->branch_count; i++) count_as_written(model->conditions[c]->branches[i]);
+    }
+}
+
 /* The accesses of a replay: each stream of the capture is a timeline, whatever the emulated device makes of it. */
 static void validate_replay(emu_model *model, const emu_stream *stream) {
     const emu_capture *capture = model->capture;
@@ -399,6 +411,7 @@ static int execute(emu_model *model, emu_stream *stream) {
     if (emu_validates()) {
         if (model->group_count == 0) validate_replay(model, stream);
         else emu_timeline_waits(stream->timeline, NULL); /* its tasks may be replaced meanwhile */
+        if (model->group_count > 0 || model->condition_count > 0) count_as_written(model);
     }
     return queue_replay(model, stream);
 }

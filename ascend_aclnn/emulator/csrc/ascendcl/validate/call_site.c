@@ -27,6 +27,7 @@ static struct {
     PyObject *(*code)(PyObject *);
     PyObject *(*back)(PyObject *);
     int (*line)(PyObject *);
+    int (*instruction)(PyObject *); /* from 3.11 on, else NULL */
     PyObject *(*attribute)(PyObject *, const char *);
     const char *(*utf8)(PyObject *);
     void (*clear_error)(void);
@@ -38,19 +39,19 @@ static struct {
 static void find_python(void) {
     static const char *const names[] = {
         "Py_IsInitialized", "PyGILState_GetThisThreadState", "PyGILState_Check", "PyGILState_Ensure", "PyGILState_Release",
-        "PyEval_GetFrame", "PyFrame_GetCode", "PyFrame_GetBack", "PyFrame_GetLineNumber", "PyObject_GetAttrString",
+        "PyEval_GetFrame", "PyFrame_GetCode", "PyFrame_GetBack", "PyFrame_GetLineNumber", "PyFrame_GetLasti", "PyObject_GetAttrString",
         "PyUnicode_AsUTF8", "PyErr_Clear", "Py_IncRef", "Py_DecRef"};
     void **slots = (void **)&python;
     python.usable = true;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         slots[i] = dlsym(RTLD_DEFAULT, names[i]);
-        python.usable &= slots[i] != NULL;
+        python.usable &= slots[i] != NULL || &slots[i] == (void **)&python.instruction;
     }
 }
 
 typedef struct {
     const void *code;    /* Python's code object, which is kept alive; or a native address */
-    int line;
+    int at;              /* its instruction, or line */
 } frame_key;
 
 typedef struct site site;
@@ -59,6 +60,7 @@ struct site {
     site *next;          /* of the same bucket */
     uint32_t number, count;
     bool is_python;
+    bool from_python;    /* a native one: Python's foreign function library is the caller */
     char *place, *frames;
     frame_key keys[];
 };
@@ -100,6 +102,8 @@ typedef struct {
     size_t at;
     char place[300];
     unsigned own;        /* how many frames in `place` are not of installed packages */
+    bool outside;        /* the emulator's own frames are written off */
+    bool from_python;
 } writing;
 
 static void write_frame(writing *w, const char *file, long line, const char *function) {
@@ -130,9 +134,26 @@ static void write_python_frame(writing *w, PyObject *code, int line) {
     if (function != NULL) python.decrease(function);
 }
 
+/* The directory of the emulator's libraries. */
+static const char *own_directory(size_t *length) {
+    static Dl_info own;
+    if (own.dli_fname == NULL && dladdr((void *)own_directory, &own) == 0) return NULL;
+    const char *slash = strrchr(own.dli_fname, '/');
+    *length = slash != NULL ? (size_t)(slash - own.dli_fname) + 1 : 1;
+    return own.dli_fname;
+}
+
 static void write_native_frame(writing *w, const void *address) {
     Dl_info info;
-    if (dladdr(address, &info) == 0 || info.dli_fname == NULL) {
+    size_t length = 0;
+    const char *own = own_directory(&length);
+    bool known = dladdr(address, &info) != 0 && info.dli_fname != NULL;
+    if (!w->outside) {
+        if (!known || (own != NULL && strncmp(info.dli_fname, own, length) == 0)) return;
+        w->outside = true;
+        w->from_python = strstr(info.dli_fname, "libffi") != NULL || strstr(info.dli_fname, "_ctypes") != NULL;
+    }
+    if (!known) {
         write_frame(w, "?", 0, "?");
         return;
     }
@@ -142,33 +163,34 @@ static void write_native_frame(writing *w, const void *address) {
     free(readable);
 }
 
-/* The number of a site; a new one gets its texts. Of Python's, the interpreter's lock is held. */
-static uint32_t number_of(const frame_key *keys, uint32_t count, bool is_python) {
+static site **bucket_of(const frame_key *keys, uint32_t count, bool is_python) {
     uint64_t hash = is_python;
-    if (count == 0) return 0;
-    for (uint32_t i = 0; i < count; i++) hash = (hash ^ (uintptr_t)keys[i].code ^ (uint64_t)keys[i].line << 48) * 0x9e3779b97f4a7c15ull;
-    site **bucket = &buckets[hash >> 32 & (BUCKETS - 1)];
+    for (uint32_t i = 0; i < count; i++) {
+        hash = (hash ^ (uintptr_t)keys[i].code ^ (uint64_t)(uint32_t)keys[i].at << 44) * 0x9e3779b97f4a7c15ull;
+        hash ^= hash >> 29;
+    }
+    return &buckets[hash & (BUCKETS - 1)];
+}
+
+static site *known_site(const frame_key *keys, uint32_t count, bool is_python) {
     pthread_mutex_lock(&sites_lock);
-    site *s = *bucket;
+    site *s = *bucket_of(keys, count, is_python);
     while (s != NULL && !(s->count == count && s->is_python == is_python && memcmp(s->keys, keys, count * sizeof *keys) == 0)) s = s->next;
     pthread_mutex_unlock(&sites_lock);
-    if (s != NULL) return s->number;
-    writing w = {.frames = "[", .at = 1};
-    for (uint32_t i = 0; i < count; i++) {
-        if (!is_python) write_native_frame(&w, keys[i].code);
-        else {
-            python.increase((PyObject *)(uintptr_t)keys[i].code);
-            write_python_frame(&w, (PyObject *)(uintptr_t)keys[i].code, keys[i].line);
-        }
-    }
-    w.frames[w.at++] = ']';
-    s = calloc(1, sizeof *s + count * sizeof *keys);
+    return s;
+}
+
+static site *new_site(const frame_key *keys, uint32_t count, bool is_python, writing *w) {
+    w->frames[w->at++] = ']';
+    site *s = calloc(1, sizeof *s + count * sizeof *keys);
     if (s == NULL) abort();
     s->count = count;
     s->is_python = is_python;
-    s->place = strdup(w.place);
-    s->frames = strndup(w.frames, w.at);
+    s->from_python = w->from_python;
+    s->place = strdup(w->place);
+    s->frames = strndup(w->frames, w->at);
     memcpy(s->keys, keys, count * sizeof *keys);
+    site **bucket = bucket_of(keys, count, is_python);
     pthread_mutex_lock(&sites_lock);
     if (site_count == site_room) {
         site_room = site_room * 2 + 256;
@@ -180,7 +202,7 @@ static uint32_t number_of(const frame_key *keys, uint32_t count, bool is_python)
     s->next = *bucket;
     *bucket = s;
     pthread_mutex_unlock(&sites_lock);
-    return s->number;
+    return s;
 }
 
 static const site *find_site(uint32_t number) {
@@ -210,7 +232,8 @@ bool emu_site_is_python(uint32_t number) {
 /* Python's frames. The interpreter's lock is taken where the thread has released it around the call. */
 static uint32_t python_site(void) {
     frame_key keys[MOST_FRAMES];
-    uint32_t count = 0;
+    int lines[MOST_FRAMES];
+    uint32_t count = 0, number = 0;
     int state = python.ensure();
     PyObject *frame = python.frame();
     memset(keys, 0, sizeof keys); /* padding counts */
@@ -218,42 +241,43 @@ static uint32_t python_site(void) {
     for (; frame != NULL && count < MOST_FRAMES; count++) {
         PyObject *code = python.code(frame), *back = python.back(frame);
         keys[count].code = code;
-        keys[count].line = python.line(frame);
+        keys[count].at = python.instruction != NULL ? python.instruction(frame) : python.line(frame);
         python.decrease(code); /* its frame keeps it */
         python.decrease(frame);
         frame = back;
     }
     if (frame != NULL) python.decrease(frame);
-    uint32_t number = number_of(keys, count, true);
+    const site *s = count > 0 ? known_site(keys, count, true) : NULL;
+    if (s == NULL && count > 0) { /* once more, for the lines */
+        writing w = {.frames = "[", .at = 1};
+        frame = python.frame();
+        python.increase(frame);
+        for (uint32_t i = 0; i < count; i++) {
+            PyObject *code = python.code(frame), *back = python.back(frame); /* code objects are kept: none takes the address of another */
+            lines[i] = python.line(frame);
+            write_python_frame(&w, code, lines[i]);
+            python.decrease(frame);
+            frame = back;
+        }
+        if (frame != NULL) python.decrease(frame);
+        s = new_site(keys, count, true, &w);
+    }
+    if (s != NULL) number = s->number;
     python.release(state);
     return number;
 }
 
-static const char *own_directory(size_t *length) {
-    static _Atomic size_t known;
-    static Dl_info own;
-    if (known == 0) {
-        Dl_info found = {0};
-        if (dladdr((void *)own_directory, &found) == 0) return NULL;
-        const char *slash = strrchr(found.dli_fname, '/');
-        own = found;
-        known = slash != NULL ? (size_t)(slash - found.dli_fname) + 1 : 1;
-    }
-    *length = known;
-    return own.dli_fname;
-}
-
-/* The first of some return addresses that is the client's; `file` receives where it is. */
-static int first_outside(void *const *addresses, int count, const char **file) {
-    size_t length = 0;
-    const char *own = own_directory(&length);
-    for (int i = 0; i < count; i++) {
-        Dl_info info;
-        if (dladdr(addresses[i], &info) == 0 || info.dli_fname == NULL) continue;
-        *file = info.dli_fname;
-        if (own == NULL || strncmp(info.dli_fname, own, length) != 0) return i;
-    }
-    return count;
+static const site *native_site(int most) {
+    void *addresses[OWN_FRAMES + MOST_FRAMES];
+    frame_key keys[OWN_FRAMES + MOST_FRAMES];
+    int count = backtrace(addresses, most);
+    memset(keys, 0, sizeof keys);
+    for (int i = 0; i < count; i++) keys[i].code = addresses[i];
+    const site *s = known_site(keys, (uint32_t)count, false);
+    if (s != NULL) return s;
+    writing w = {.frames = "[", .at = 1};
+    for (int i = 0; i < count; i++) write_native_frame(&w, addresses[i]);
+    return new_site(keys, (uint32_t)count, false, &w);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- this call */
@@ -264,6 +288,12 @@ static __thread uint32_t noted;
 static bool is_launch(const char *routine) {
     return strncmp(routine, "aclnn", 5) == 0 || strncmp(routine, "aclrtMem", 8) == 0 || strncmp(routine, "Hccl", 4) == 0 ||
            strncmp(routine, "aclop", 5) == 0 || strncmp(routine, "aclmdlRIExecute", 15) == 0;
+}
+
+/* It has the call site of phase one, where that is telling: a queue of launches may run it. */
+static bool is_phase_two(const char *routine) {
+    size_t length = strlen(routine);
+    return strncmp(routine, "aclnn", 5) == 0 && (length < 16 || strcmp(routine + length - 16, "GetWorkspaceSize") != 0);
 }
 
 /* Those that are called often and about which there is nothing to find. */
@@ -302,34 +332,33 @@ bool emu_waiting_is_deleted(void) {
     return deleted > 0 && (int64_t)emu_waiting_call() == deleted;
 }
 
+/* The call site of this thread now. `launch`: see is_launch. */
+static uint32_t take(bool launch) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_python);
+    bool runs_python = python.usable && python.is_initialized() && python.this_thread() != NULL;
+    if (runs_python && (launch || python.holds())) {
+        uint32_t number = python_site();
+        if (number != 0) return number;
+    }
+    if (python.usable && !runs_python && !launch) return 0; /* a thread of a library in a Python program */
+    const site *s = native_site(runs_python && !launch ? OWN_FRAMES : OWN_FRAMES + MOST_FRAMES);
+    /* ctypes lets go of the lock, and its callers hold none of C's. */
+    return runs_python && s->from_python ? python_site() : s->number;
+}
+
 /* A function begins. */
 static void note(const char *routine) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    unsigned what = emu_config()->validate;
     noted = 0;
     waiting = 0;
     waits_now = is_wait(routine);
-    if (emu_config()->validate == 0 || is_quiet(routine)) return;
-    pthread_once(&once, find_python);
-    bool runs_python = python.usable && python.is_initialized() && python.this_thread() != NULL;
-    if (runs_python && (is_launch(routine) || python.holds())) {
-        noted = python_site();
-        if (noted != 0) return;
-    }
-    if (python.usable && !runs_python && !is_launch(routine)) return; /* a thread of a library in a Python program */
-    void *addresses[OWN_FRAMES + MOST_FRAMES];
-    const char *file = "";
-    int count = backtrace(addresses, runs_python ? OWN_FRAMES : OWN_FRAMES + MOST_FRAMES), first = first_outside(addresses, count, &file);
-    /* ctypes lets go of the lock, and its callers hold none of C's. */
-    if (runs_python && (strstr(file, "libffi") != NULL || strstr(file, "_ctypes") != NULL)) {
-        noted = python_site();
-        return;
-    }
-    frame_key keys[MOST_FRAMES];
-    uint32_t kept = 0;
-    memset(keys, 0, sizeof keys);
-    for (int i = first; i < count && kept < MOST_FRAMES; i++) keys[kept++].code = addresses[i];
-    noted = number_of(keys, kept, false);
+    if (what == 0 || is_phase_two(routine)) return;
+    bool launch = is_launch(routine);
+    if (launch || ((what & VALIDATE_MEMORY) != 0 && !is_quiet(routine))) noted = take(launch);
 }
+
+void emu_call_site_of_executor(uint32_t site, bool repeatable) { noted = emu_site_is_python(site) && !repeatable ? site : take(true); }
 
 uint32_t emu_call_site(void) { return noted; }
 

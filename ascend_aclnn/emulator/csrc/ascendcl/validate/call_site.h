@@ -6,6 +6,8 @@
 
 /* The call site of the function of the interface that this thread is in; 0: it is not known. Equal ones have equal numbers. */
 LINK uint32_t emu_call_site(void);
+/* Phase two of an executor begins, with the call site of phase one. */
+LINK void emu_call_site_of_executor(uint32_t site, bool repeatable);
 /* "model.py:12 in forward < train.py:30 in step": the innermost frames that are neither of installed packages nor of Python, else the
  * innermost one; "" for 0. */
 const char *emu_site_place(uint32_t site);

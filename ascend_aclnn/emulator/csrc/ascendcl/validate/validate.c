@@ -266,7 +266,10 @@ static void find_unwritten_output(const emu_record *write, const emu_record *rea
              (unsigned long long)start);
 }
 
-static void read_bytes(const timeline *now, const emu_record *read, bool checks_memory, bool checks_order, uint64_t start, uint64_t end) {
+/* Bytes that the task moves without a use of them, and that were never written. */
+static uint64_t moved_unwritten;
+
+static void read_bytes(const timeline *now, const emu_record *read, bool moves, bool checks_memory, bool checks_order, uint64_t start, uint64_t end) {
     split(start);
     split(end);
     uint64_t at = start;
@@ -279,7 +282,9 @@ static void read_bytes(const timeline *now, const emu_record *read, bool checks_
         }
         if (i == segment_count || segments[i]->start >= end) break;
         segment *s = segments[i];
-        if (s->unwritten && checks_memory) {
+        if (s->unwritten && checks_memory && moves) {
+            moved_unwritten += s->end - s->start;
+        } else if (s->unwritten && checks_memory) {
             if (s->write.number > 0) find_unwritten_output(&s->write, read, s->start, s->end);
             else find("memory/unwritten-read", NULL, read, s->start, s->end);
             s->unwritten = false;
@@ -308,6 +313,16 @@ static void write_bytes(const timeline *now, const emu_record *write, bool check
     if (checks_order) insert(at, start, end)->write = *write;
 }
 
+/* All that a task has moved here was never written. */
+static void leave_unwritten(uint64_t start, uint64_t end) {
+    split(start);
+    split(end);
+    size_t at = segment_after(start);
+    if (at < segment_count && segments[at]->start < end) segments[at]->unwritten = true;
+    else insert(at, start, end)->unwritten = true;
+    segments[at]->write.number = 0;
+}
+
 uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, const emu_access *accesses, size_t count) {
     unsigned what = emu_config()->validate;
     pthread_mutex_lock(&lock);
@@ -323,6 +338,8 @@ uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, con
         TRACE("access %d %llu %llu %llu %llu %d %d %.*s\n", (int)a->kind, (unsigned long long)(uintptr_t)a->address, (unsigned long long)a->size,
               (unsigned long long)a->rows, (unsigned long long)a->pitch, a->vague, a->member, (int)strcspn(a->argument, " "), a->argument);
     }
+    uint64_t moved = 0;
+    moved_unwritten = 0;
     bool order = !now->lost, memory = (what & VALIDATE_MEMORY) != 0;
     for (size_t i = 0; i < 2 * count; i++) { /* reads first */
         const emu_access *a = &accesses[i % count];
@@ -332,8 +349,12 @@ uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, con
         if (writes != (i >= count) || a->size == 0 || (a->vague && !writes)) continue;
         for (uint64_t row = 0; row < a->rows; row++) {
             uint64_t start = (uint64_t)(uintptr_t)a->address + row * a->pitch;
-            if (!writes) read_bytes(now, &record, memory, order, start, start + a->size);
-            else if (!a->vague) write_bytes(now, &record, order, start, start + a->size);
+            if (!writes && a->moves) moved += a->size;
+            if (!writes) read_bytes(now, &record, a->moves, memory, order, start, start + a->size);
+            else if (!a->vague) {
+                write_bytes(now, &record, order, start, start + a->size);
+                if (moved_unwritten > 0 && moved_unwritten == moved) leave_unwritten(start, start + a->size);
+            }
             else if (memory) clear(start, start + a->size);
         }
     }

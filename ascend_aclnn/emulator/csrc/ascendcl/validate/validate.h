@@ -17,6 +17,7 @@ typedef struct {
     uint64_t size, rows, pitch;
     const char *argument;    /* ends at a space or at its end; lives as long as the process */
     int member;              /* of a list, from 0 on; -1: the argument is not a list */
+    bool moves;              /* what is read goes to what the task writes, and no result depends on it */
     bool vague;              /* a part of these bytes, not known which: writes count as memory that is written, and nothing else */
 } emu_access;
 
