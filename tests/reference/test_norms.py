@@ -492,6 +492,15 @@ def test_rms_norm_writes_an_rstd_of_lower_rank() -> None:
     np.testing.assert_array_equal(lower, rstd[..., 0])
 
 
+def test_add_rms_norm_writes_the_norm_where_the_sum_has_the_same_memory() -> None:
+    """As the kernel, which writes the sum of a row before its norm; in place of the first input too."""
+    x1, x2 = some((3, 64), np.float32), some((3, 64), np.float32)
+    wanted, rstd, _ = ops.add_rms_norm(x1, x2, np.ones(64, np.float32), EPS)
+    both = acl.asarray(x1)
+    ops.add_rms_norm(both, x2, np.ones(64, np.float32), EPS, out=(both, acl.zeros(rstd.shape, np.float32), both))
+    np.testing.assert_array_equal(both.numpy(), wanted)
+
+
 def test_add_rms_norm_with_an_empty_gamma_launches_no_kernel() -> None:
     x, out = np.ones((3, 16), np.float32), tuple(np.full(shape, 7, np.float32) for shape in ((3, 16), (3, 1), (3, 16)))
     ops.add_rms_norm(x, x, np.ones(0, np.float32), EPS, out=out)

@@ -83,8 +83,16 @@ def _in_place_of_sum(*arguments: Any) -> tuple[Array, ...]:
     return y, x, rstd
 
 
+def _share_memory(arrays: Sequence[Optional[Array]]) -> bool:
+    present = [array for array in arrays if array is not None]
+    return any(np.may_share_memory(a, b) for i, a in enumerate(present) for b in present[:i])
+
+
 def _added(name: str, function: Callable[..., tuple[Array, ...]], product: str = "") -> None:
-    """Registers a norm of a sum, in blocks of rows. AddRmsNorm launches no kernel where gamma is empty."""
+    """Registers a norm of a sum, in blocks of rows. AddRmsNorm launches no kernel where gamma is empty.
+
+    The kernel writes the sum of a row before its norm: ggml has both in the same memory, and wants the norm.
+    """
 
     @reference(name, raw=True, product=product)
     def add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
@@ -98,9 +106,11 @@ def _added(name: str, function: Callable[..., tuple[Array, ...]], product: str =
             and _norms_rounded_bf16(x1, gamma)
         ):
             rounded = x1.dtype
-        if x1.shape == x2.shape and along(function, _axes_of_gamma, (x1, x2, gamma, epsilon, rounded), out):
+        alone = not _share_memory(out)
+        if alone and x1.shape == x2.shape and along(function, _axes_of_gamma, (x1, x2, gamma, epsilon, rounded), out):
             return
-        for target, value in zip(out, function(widen(x1), widen(x2), widen(gamma), epsilon, rounded)):
+        results = function(widen(x1), widen(x2), widen(gamma), epsilon, rounded)
+        for target, value in zip(reversed(out), reversed(results)):
             if target is not None:
                 round_into(target, np.asarray(value).reshape(target.shape))
 
