@@ -9,26 +9,40 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array, matmul, round_into, widen
 from ascend_aclnn.reference._quantise import INT4, offset_of, store, unpacked
+from ascend_aclnn.reference._unchanged import of_unchanged
 from ascend_aclnn.reference.declare import DataError, reference
 from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale, integers, turned
 
 _FLOAT4 = np.dtype(ml_dtypes.float4_e2m1fn)
 
 
+def _wide(weight: Array) -> Array:
+    """A weight's elements as float32; ml_dtypes takes its time with 4-bit integers."""
+    if weight.dtype == INT4:
+        return (((weight.view(np.uint8) & 15) ^ 8).view(np.int8) - np.int8(8)).astype(np.float32)
+    return widen(weight).astype(np.float32)
+
+
 def dequantised_weight(weight: Array, scale: Array, offset: Optional[Array]) -> Array:
     """(weight + offset) * scale: for the matrix, its columns, or groups of its rows."""
-    wide = widen(weight).astype(np.float32)
 
-    def of(parameter: Array) -> Array:
+    def by_group(operation: np.ufunc, wide: Array, parameter: Array) -> Array:
         values = fixed_scale(parameter) if parameter.dtype.kind in "iu" else widen(parameter).astype(np.float32)
         if values.ndim < 2 or values.shape[-2] == 1:
-            return values
-        index = np.arange(wide.shape[-2]) // -(-wide.shape[-2] // values.shape[-2])
-        return np.asarray(np.take(values, index, -2))
+            return np.asarray(operation(wide, values))
+        *lead, rows, columns = wide.shape
+        groups = values.shape[-2]
+        if rows % groups == 0 and values.ndim <= wide.ndim:
+            split = wide.reshape(*lead, groups, rows // groups, columns)  # an axis is split without a copy
+            operation(split, values[..., None, :], out=split)
+            return wide
+        return np.asarray(operation(wide, np.take(values, np.arange(rows) // -(-rows // groups), -2)))
 
+    wide = _wide(weight)
     if offset is not None:
-        wide = wide + (offset if offset.dtype == np.int32 and offset.ndim < 2 else of(offset))
-    return np.asarray(wide * of(scale), np.float32)
+        plain = offset.dtype == np.int32 and offset.ndim < 2
+        wide = wide + offset if plain else by_group(np.add, wide, offset)
+    return np.asarray(by_group(np.multiply, wide, scale), np.float32)
 
 
 def _elements(weight: Array) -> Array:
@@ -47,6 +61,8 @@ def _grouped_weight(weight: Array, scale: Array, offset: Optional[Array], group_
             return values.reshape(-1)
         groups = -(-rows // group_size)
         by_group = values if values.shape == (groups, columns) else values.T
+        if rows % group_size == 0:
+            return by_group
         return np.asarray(np.take(by_group, np.arange(rows) // group_size, -2))
 
     return dequantised_weight(weight, each(scale), None if offset is None else each(offset))
@@ -67,7 +83,7 @@ def weight_quant_batch_matmul(
     out: tuple[Array],
 ) -> None:
     """x @ ((weight + antiquantOffset) * antiquantScale) + bias, to INT8 by quantScale and quantOffset."""
-    y = matmul(widen(x), _grouped_weight(_elements(weight), scale, offset, group_size))
+    y = matmul(widen(x), of_unchanged(_grouped_weight, [_elements(weight), scale, offset], group_size))
     y = y if bias is None else y + widen(bias)
     if quant_scale is not None:
         y = y * fixed_scale(quant_scale)

@@ -1,0 +1,92 @@
+"""What is computed of weights, once as long as their bytes stay the same.
+
+Device memory is written from several sides: operators, copies, the client itself. So nothing is told of writes: each use compares
+the weights with a copy, which takes a fraction of restoring them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Hashable
+from typing import Callable, NamedTuple, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array
+
+LEAST = 1 << 16  # elements of the first array: what is smaller is computed each time
+LIMIT = 256 << 20  # bytes of copies and results together
+IDLE = 60.0  # seconds after which a result makes room for another one
+
+Function = Callable[..., Array]
+
+
+class _Result(NamedTuple):
+    arrays: list[Optional[Array]]
+    value: Array
+
+    @property
+    def nbytes(self) -> int:
+        return self.value.nbytes + sum(array.nbytes for array in self.arrays if array is not None)
+
+
+_results: dict[Hashable, _Result] = {}
+_used: dict[Hashable, float] = {}
+_lock = threading.Lock()
+
+
+def of_unchanged(function: Function, arrays: list[Optional[Array]], *options: Hashable) -> Array:
+    """``function(*arrays, *options)``, to be read only: an earlier result where all bytes of the arrays are those of then."""
+    first = arrays[0]
+    if first is None or first.size < LEAST:
+        return function(*arrays, *options)
+    key = (function, options, *map(_description, arrays))
+    with _lock:
+        known = _results.get(key)
+        if known is not None:
+            _used[key] = time.monotonic()
+    if known is not None and all(map(_same, arrays, known.arrays)):
+        return known.value
+    value = np.ascontiguousarray(function(*arrays, *options))
+    value.flags.writeable = False
+    result = _Result([None if array is None else array.copy(order="K") for array in arrays], value)
+    with _lock:
+        _results.pop(key, None)
+        _used.pop(key, None)
+        if _make_room(result.nbytes):
+            _results[key], _used[key] = result, time.monotonic()
+    return value
+
+
+def _make_room(nbytes: int) -> bool:
+    """Forgets results that were not used for a while, the longest unused first, until so many bytes fit; False if they do not.
+
+    A result in use stays: weights that are used in turn and do not fit would push each other out, every time.
+    """
+    held = sum(result.nbytes for result in _results.values())
+    before = time.monotonic() - IDLE
+    for key in sorted(_results, key=_used.__getitem__):
+        if held + nbytes <= LIMIT or _used[key] > before:
+            break
+        held -= _results.pop(key).nbytes
+        del _used[key]
+    return held + nbytes <= LIMIT
+
+
+def _codes(array: Array) -> Array:
+    return array.view(np.dtype(f"u{array.itemsize}"))
+
+
+def _description(array: Optional[Array]) -> Hashable:
+    """What tells weights of one shape apart: some of their bytes."""
+    if array is None:
+        return None
+    sample = array[tuple(slice(None, None, max(size // 8, 1)) for size in array.shape)]
+    return array.shape, array.dtype, _codes(sample).tobytes()
+
+
+def _same(array: Optional[Array], copy: Optional[Array]) -> bool:
+    if array is None or copy is None:
+        return array is copy
+    return bool((_codes(array) == _codes(copy)).all())
