@@ -16,6 +16,7 @@ from ascend_aclnn.core.progress import Progress
 from ascend_aclnn.core.socs import known_soc
 from ascend_aclnn.recording import Call, Event, Launch, Recording
 from ascend_aclnn.replay import Outcome, Replay, differences, export, replay, trim
+from ascend_aclnn.replay.export import default_name
 from ascend_aclnn.replay.failures import Failures
 from ascend_aclnn.replay.summary import call_line, header_lines, launch_line, launch_lines
 from ascend_aclnn.testing import pictures
@@ -99,6 +100,11 @@ def _range(options: argparse.Namespace, recording: Recording) -> range:
     return range(first, last + 1)
 
 
+def _say(text: object) -> None:
+    """Prints; what a file says must not steer the terminal."""
+    print("".join(c if c.isprintable() or c in "\n\t" else "?" for c in str(text)))
+
+
 # ----------------------------------------------------------------------------------------------- replay
 
 
@@ -129,9 +135,9 @@ def run_replay(options: argparse.Namespace) -> int:
         title = f"<h1>{html.escape(str(options.file))} on {html.escape(where)}</h1>"
         options.html.write_text(pictures.page("replay", [title, *(sections or ["<p>nothing differs</p>"])]), "utf-8")
     if options.json:
-        print(json.dumps(_replay_json(result, where), indent=2))
+        _say(json.dumps(_replay_json(result, where), indent=2))
     else:
-        print(_replay_text(result, where, options.compare))
+        _say(_replay_text(result, where, options.compare))
     return 0 if result.ok else 1
 
 
@@ -178,19 +184,19 @@ def _show(options: argparse.Namespace) -> int:
     with Recording(options.file) as recording:
         chosen = _range(options, recording)
         if options.op is not None:
-            print("\n".join(launch_lines(recording, recording.launches[options.op])))
+            _say("\n".join(launch_lines(recording, recording.launches[options.op])))
             return 0
-        print("\n".join(header_lines(recording)))
+        _say("\n".join(header_lines(recording)))
         if not options.calls:
             for index in chosen:
-                print(launch_line(recording.launches[index]))
+                _say(launch_line(recording.launches[index]))
             return 0
         inside = chosen.start == 0
         for event in recording.events():
             if isinstance(event, Launch):
                 inside = event.index in chosen
             if inside:
-                print(_event_line(recording, event))
+                _say(_event_line(recording, event))
     return 0
 
 
@@ -208,13 +214,13 @@ def _diff(options: argparse.Namespace) -> int:
             count += 1
             inherited += not difference.is_origin
             if count == 1 or options.all or (difference.is_origin and not origin):
-                print(f"first difference: {difference}" if count == 1 else difference)
+                _say(f"first difference: {difference}" if count == 1 else difference)
             origin = origin or difference.is_origin
         shorter = min(len(first.launches), len(second.launches))
         if count:
-            print(f"{count} launches differ, {inherited} of them in what they were called with")
+            _say(f"{count} launches differ, {inherited} of them in what they were called with")
         else:
-            print(f"{shorter} launches are alike")
+            _say(f"{shorter} launches are alike")
     return 1 if count else 0
 
 
@@ -222,7 +228,7 @@ def _trim(options: argparse.Namespace) -> int:
     with Recording(options.file) as recording:
         chosen = _range(options, recording)
         trim(recording, chosen, options.output)
-    print(f"{options.output}: {len(chosen)} launches, {Path(options.output).stat().st_size} bytes")
+    _say(f"{options.output}: {len(chosen)} launches, {Path(options.output).stat().st_size} bytes")
     return 0
 
 
@@ -230,8 +236,7 @@ def _export(options: argparse.Namespace) -> int:
     with Recording(options.file) as recording:
         options.first = options.last = None
         _range(options, recording)
-        name = recording.launches[options.op].operator.name
-        path = options.to or Path(f"test_{name}_{options.op}.py")
+        path = options.to or Path(default_name(recording, options.op))
         export(recording, options.op, path)
-    print(f"{path}: run it with pytest")
+    _say(f"{path}: run it with pytest")
     return 0

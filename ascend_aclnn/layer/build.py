@@ -1,8 +1,8 @@
 """Builds the layer for one CANN: a directory that looks like it, with shims where its libraries are.
 
-    lib64/libascend_layer.so        the recorder (csrc/)
-    lib64/libopapi.so, ...          shims: the functions that are recorded, and the real library behind them
-    include, opp, ...               links to what the CANN has
+    cann/lib64/libascend_layer.so        the recorder (csrc/)
+    cann/lib64/libopapi.so, ...          shims: the functions that are recorded, and the real library behind them
+    cann/include, opp, ...               links to what the CANN has
 
 It is kept in the emulator's cache, under a digest of what it is made of: these sources, the catalog, the compiler, and the
 path, the size and the time of each library.
@@ -29,6 +29,7 @@ from ascend_aclnn.layer.exports import read_library
 
 CSRC = Path(__file__).parent / "csrc"
 CORE = "libascend_layer.so"
+HOME = "cann"  # by this part of the path of a library MindSpore finds where CANN is
 MARK = "layer.json"  # in lib64 of a layer: what it stands in front of, and what it leaves out
 _NAMES = (
     "libascendcl.so",
@@ -56,7 +57,7 @@ def build_layer(directory: Path) -> Path:
             "the layer is built once for each CANN, with a C compiler: cc, gcc or clang on PATH, or its name in CC; "
             "none was found"
         ) from None
-    return cache.cached(f"{_digest(libraries, compiler)}-layer", lambda work: _make(work, libraries, compiler))
+    return cache.cached(f"{_digest(libraries, compiler)}-layer", lambda work: _make(work, libraries, compiler)) / HOME
 
 
 def _libraries(directory: Path) -> list[Path]:
@@ -90,8 +91,8 @@ def _digest(libraries: Iterable[Path], compiler: str) -> str:
 
 def _make(work: Path, libraries: list[Path], compiler: str) -> None:
     home = libraries[0].parent.parent
-    lib64, include, sources = work / "lib64", work / "build" / "include", work / "build"
-    lib64.mkdir()
+    lib64, include, sources = work / HOME / "lib64", work / "build" / "include", work / "build"
+    lib64.mkdir(parents=True)
     sources.mkdir()
     headers.write(include)
     (sources / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
@@ -145,7 +146,7 @@ def _make(work: Path, libraries: list[Path], compiler: str) -> None:
             run_compiler([*link, "-Wl,--no-as-needed", *needed])
     for entry in sorted(home.iterdir()):
         if entry.name not in ("lib64", cache.MARK, MARK):
-            (work / entry.name).symlink_to(entry)
+            (work / HOME / entry.name).symlink_to(entry)
     (lib64 / MARK).write_text(json.dumps({"libraries": [str(path) for path in libraries], "left_out": left_out}))
     files.remove_tree(sources)
     cache.finish(work)

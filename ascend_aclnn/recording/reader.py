@@ -133,8 +133,9 @@ class Recording:
         key = tensor.before if when == "before" else tensor.after
         if key is None:
             raise RecordingError(f"{self.path}: the data {when} the launch were not recorded")
+        data = self.data(key)
         try:
-            return elements(tensor.description, self.data(key), self.limit)
+            return elements(tensor.description, data, self.limit)
         except (ValueError, OverflowError) as error:
             raise RecordingError(f"{self.path}: {error}") from None
 

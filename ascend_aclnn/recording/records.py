@@ -342,6 +342,8 @@ class Tables:
         number = Fields(record).integer("id", low=0)
         if number != len(table):
             raise ValueError(f"id is {number}; the next one is {len(table)}")
+        if number >= MOST_ITEMS:
+            raise ValueError(f"more than {MOST_ITEMS} descriptions of one kind")
         table.append(entry)
 
     def site(self, record: Any) -> tuple[Frame, ...]:

@@ -93,6 +93,9 @@ class _Memory:
                 reads[tensor] = reads.get(tensor, False) or parameter.direction != "out"
                 if parameter.direction != "out" and tensor.before is None and tensor.description.byte_range[1]:
                     raise Unavailable(f"the data of {parameter.name} were not recorded{_why(launch)}")
+        total = sum(max(stop - start, 0) for start, stop in (value.description.byte_range for value in reads))
+        if total > recording.limit:
+            raise Unavailable(f"its tensors have {total} bytes; the limit is {recording.limit}")
         for group in _overlapping(list(reads)):
             self._make(group)
 

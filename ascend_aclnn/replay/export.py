@@ -91,7 +91,7 @@ def export(recording: Recording, index: int, path: FilePath) -> None:
         )
     header = recording.header
     text = _TEST.format(
-        name=launch.operator.name,
+        name=_one_line(launch.operator.name),
         program=_one_line(" ".join(header.program)) or "an unknown program",
         device=_one_line(f"{header.soc or 'an unknown SoC'}, CANN {header.cann or 'unknown'}"),
         index=index,
@@ -101,6 +101,11 @@ def export(recording: Recording, index: int, path: FilePath) -> None:
         text="\n".join(textwrap.wrap(base64.b64encode(data).decode(), 120)),
     )
     Path(path).write_text(text, encoding="utf-8")
+
+
+def default_name(recording: Recording, index: int) -> str:
+    """The file name of a launch's test: a stranger's operator may be called ../../x."""
+    return f"test_{_identifier(recording.launches[index].operator.name)}_{index}.py"
 
 
 def _one_line(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from ascend_aclnn.core.errors import status_name
 from ascend_aclnn.recording import Call, Launch, Recording, RecordingError, TensorDescription, TensorValue, Value
 from ascend_aclnn.testing import failures
 
+_BLOCK = 1 << 22  # elements that are looked at together
 _SHOWN = 6  # integers of a list, dimensions are all shown
 
 
@@ -151,15 +153,21 @@ def data_words(recording: Recording, tensor: TensorValue, when: str) -> str:
         return str(error)
     if array.size == 0:
         return "no elements"
-    if array.dtype == hifloat8.DTYPE:
-        array = hifloat8.decode(array)
-    values = np.asarray(array, np.complex128 if array.dtype.kind == "c" else np.float64).ravel()
-    finite = values[np.isfinite(values)]
+    low, high, total, count = math.inf, -math.inf, 0.0, Counter[str](NaN=0, infinite=0)
+    finite_count = 0
+    for block in np.array_split(array.reshape(-1), -(-array.size // _BLOCK)):
+        if array.dtype == hifloat8.DTYPE:
+            block = hifloat8.decode(block)
+        values = np.abs(block) if array.dtype.kind == "c" else np.asarray(block, np.float64)
+        finite = values[np.isfinite(values)]
+        count.update(NaN=int(np.isnan(values).sum()), infinite=int(np.isinf(values).sum()))
+        if finite.size:
+            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+            total, finite_count = total + float(finite.sum()), finite_count + finite.size
     parts = []
-    if finite.size and values.dtype.kind == "c":
-        parts.append(f"magnitude up to {np.abs(finite).max():.6g}")
-    elif finite.size:
-        parts.append(f"{finite.min():.6g} to {finite.max():.6g}, mean {finite.mean():.6g}")
-    counts = Counter(NaN=int(np.isnan(values).sum()), infinite=int(np.isinf(values).sum()))
-    parts += [f"{count} {name}" for name, count in counts.items() if count]
+    if finite_count and array.dtype.kind == "c":
+        parts.append(f"magnitude up to {high:.6g}")
+    elif finite_count:
+        parts.append(f"{low:.6g} to {high:.6g}, mean {total / finite_count:.6g}")
+    parts += [f"{number} {name}" for name, number in count.items() if number]
     return ", ".join(parts)

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Callable, NamedTuple, NoReturn, Optional
 
-MODULES = ("conversions", "handles", "jobs", "memory", "places", "programs", "runtime", "training")
+MODULES = ("conversions", "handles", "jobs", "memory", "places", "programs", "recordings", "runtime", "training")
 SHARED = "ASCEND_ACLNN_ATTACK_SHARED"  # a directory for what turns need not make again
 DIED = 5.0  # seconds in which every survivor must have named what died, on a host with a core for each process
 

@@ -1,0 +1,154 @@
+"""Recordings from strangers: refused with a RecordingError that names the file, in bounded memory, or read as what they are."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile_recordings import bomb, brief_launch, mutated, original, parts, put_together, use
+from recordings import HEADER, description
+
+from ascend_aclnn import use_backend
+from ascend_aclnn.cli.main import main
+from ascend_aclnn.recording import Prototype, Recording, RecordingError, TensorValue, Value, Writer, chunks
+from ascend_aclnn.replay import replay
+
+LNCH, LRET = chunks.BRIEF_LAUNCH, chunks.BRIEF_RETURN
+HUGE = b"\xff" * 9 + b"\x01"  # 2 ** 64 - 1
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> list[tuple[bytes, bytes]]:
+    return parts(original(tmp_path / "original"))
+
+
+def test_the_original_is_read(tmp_path: Path, whole: list[tuple[bytes, bytes]]) -> None:
+    with use_backend("numpy"):
+        assert use(put_together(tmp_path / "a", whole), tmp_path)
+    with Recording(tmp_path / "a") as recording:
+        launch = recording.launches[2]
+        assert launch.statuses == (0, 0) and launch.times == (10, 13, 5, 14) and launch.site == ()
+        values = [value.kind for value in launch.values]
+        assert values == ["null", "tensor", "integer", "tensor"] and launch.values[2].content == 3
+        assert launch.values[1].content.address == 128
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "words"),
+    [
+        (LNCH, b"", "index does not end"),
+        (LNCH, b"\x80" * 11, "index does not end"),
+        (LNCH, b"\xff" * 9 + b"\x02", "more than 64 bits"),
+        (LNCH, brief_launch(3)[:-1], "out does not end"),
+        (LNCH, brief_launch(3) + b"\0", "1 bytes behind the last field"),
+        (LNCH, brief_launch(7), "says that it is number 7"),
+        (LNCH, bytes([3, 9]), "op is 9; 1 have been described"),
+        (LNCH, bytes([3, 0, 0, 0, 0, 5, 0, 1, 1, 10, 3, 1, 1, 77, 0]), "self is 77; 1 have been described"),
+        (LNCH, bytes([3, 0, 0, 0, 0, 5, 0, 1, 1, 10, 3, 1, 9]), "a value of kind 9"),
+        (LNCH, bytes([3, 0, 0, 0, 0, 5, 0, 1, 1, 10, 3, 1, 5]) + HUGE, "18446744073709551615 items"),
+        (LNCH, bytes([3, 0, 0, 0, 0, 5, 0, 1, 1, 10, 3, 1, 4, 0, 99]), "a scalar of 99 bytes"),
+        (LNCH, bytes([3, 0, 0, 0, 0, 5, 0, 1, 1, 10, 3, 1, 3, 0]), "has 1 bytes; it must have 8"),
+        (LNCH, brief_launch(3)[:11] + b"\x08" + brief_launch(3)[12:], "site is 4; 1 have been described"),
+        (LRET, bytes([2, 5, 9]), "index is 2; there is no launch of that number, or it has returned"),
+        (LRET, HUGE, "there is no launch"),
+        (LRET, b"", "index does not end"),
+    ],
+)
+def test_a_record_that_no_recorder_writes_is_refused(
+    tmp_path: Path, whole: list[tuple[bytes, bytes]], kind: bytes, payload: bytes, words: str
+) -> None:
+    before = [part for part in whole if part[0] != chunks.END]
+    with (
+        pytest.raises(RecordingError, match=words),
+        Recording(put_together(tmp_path / "a", [*before, (kind, payload)])) as r,
+    ):
+        list(r.launches)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_changed_records_are_refused_or_harmless(tmp_path: Path, whole: list[tuple[bytes, bytes]], seed: int) -> None:
+    draw, refused = random.Random(seed), 0
+    before = set(tmp_path.parent.iterdir())
+    with use_backend("numpy"):
+        for _ in range(60):
+            path = put_together(tmp_path / "a", mutated(whole, draw))
+            refused += not use(path, tmp_path)
+    assert 5 < refused < 60 and set(tmp_path.parent.iterdir()) == before
+
+
+def test_a_bomb_is_refused_before_it_is_inflated(tmp_path: Path) -> None:
+    path = bomb(tmp_path / "a", 1 << 26)
+    assert path.stat().st_size < 1 << 17
+    with Recording(path, limit=1 << 20) as recording, use_backend("numpy"):
+        tracemalloc.start()
+        try:
+            with pytest.raises(RecordingError, match="the limit is"):
+                recording.array(recording.launches[0].named["self"].content)
+            (outcome,) = replay(recording)
+            assert "the limit is 1048576" in outcome.left_out
+            assert tracemalloc.get_traced_memory()[1] < 1 << 22
+        finally:
+            tracemalloc.stop()
+
+
+def test_many_tensors_of_one_launch_are_counted_together(tmp_path: Path) -> None:
+    shape, count = description((1 << 18,)), 40
+    with Writer(tmp_path / "a", HEADER) as writer:
+        key = writer.data(bytes(1 << 20))
+        many = Value("tensors", tuple(TensorValue(shape, n << 30, before=key) for n in range(count)))
+        out = Value("tensor", TensorValue(description((count << 18,)), 1 << 50))
+        writer.launch(
+            Prototype("aclnnCat", ("tensors", "dim", "out"), ("in", "in", "out")), [many, Value("integer", 0), out]
+        )
+    with Recording(tmp_path / "a", limit=1 << 25) as recording, use_backend("numpy"):
+        assert "its tensors have 83886080 bytes; the limit is 33554432" in next(replay(recording)).left_out
+
+
+def test_a_name_is_no_path_no_code_and_no_command_of_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    name = '../../x"""\nopen("../owned", "w")\n"""\x1b]0;owned\x07'
+    with Writer("a.aclnn", HEADER._replace(soc="\x1b[2J", program=('"""', "\x1b[2J"))) as writer:
+        writer.launch(Prototype(name, ("\x1b[2J",), ("in",)), [Value("string", "\x1b[2J")], error="\x1b[2J")
+    for command in (["recording", "show"], ["recording", "show", "--op", "0"], ["replay"], ["replay", "--json"]):
+        main([*command, "a.aclnn"])
+    assert main(["recording", "export", "a.aclnn", "--op", "0"]) == 0
+    assert main(["recording", "diff", "a.aclnn", "a.aclnn"]) == 0
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out and "owned" in said.out
+    (test,) = Path().glob("test_*.py")
+    assert set(Path().iterdir()) == {Path("a.aclnn"), test} and set(tmp_path.iterdir()) == {tmp_path / "inner"}
+    scope: dict[str, Any] = {}
+    exec(compile(test.read_text(), str(test), "exec"), scope)
+    assert set(tmp_path.iterdir()) == {tmp_path / "inner"} and "owned" in scope["__doc__"]
+
+
+def test_a_file_of_many_small_records_takes_time_and_memory_by_its_size(tmp_path: Path) -> None:
+    note = chunks.chunk(chunks.NOTE, b'{"text":""}')
+    path = put_together(tmp_path / "a", [(chunks.HEAD, b"{}")])
+    with open(path, "ab") as file:
+        file.write(note * 4_000)
+    tracemalloc.start()
+    try:
+        with Recording(path) as recording:
+            assert sum(1 for _ in recording.events()) == 4_000
+        assert tracemalloc.get_traced_memory()[1] < 4 * path.stat().st_size + (1 << 22)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_chunk_that_says_it_ends_before_the_file_begins(tmp_path: Path) -> None:
+    """Lengths near 2 ** 64 must not lead back to a chunk that was read, for ever."""
+    path = put_together(tmp_path / "a", [(chunks.HEAD, b"{}")])
+    with open(path, "ab") as file:
+        file.write(struct.pack("<4sIQ", chunks.DATA, 0, (1 << 64) - 24) + bytes(32))
+    begin = time.monotonic()
+    with Recording(path) as recording:
+        assert "of a chunk DATA" in recording.cut and time.monotonic() - begin < 60
