@@ -12,7 +12,7 @@ from ascend_aclnn.catalog import Operator, life
 from ascend_aclnn.catalog.signature import python_signature, release_of
 from ascend_aclnn.cli.coverage import Coverage, coverage
 from ascend_aclnn.core import drawing
-from generators import single
+from generators import atb, single
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "operators"
 NOTE = "<!-- Made by scripts/generate.py; do not edit. -->\n"
@@ -83,7 +83,8 @@ def overview(families: dict[str, list[Row]]) -> str:
         "`ascend-aclnn show NAME` tells the rest: dtypes by product, ranks, formats, optional arguments, statuses and the C",
         "prototype. `ascend-aclnn ops --from-headers DIR` compares the catalog with an installed CANN.",
         "",
-        "[Single operators by type name](single.md), which torch_npu runs beside these, are no aclnn operators.",
+        "[Single operators by type name](single.md) and [operations of ATB](atb.md), which torch_npu runs beside these, are no",
+        "aclnn operators.",
         "",
     ]
     return "\n".join(lines)
@@ -171,5 +172,6 @@ def files() -> dict[Path, str]:
     pages = {page_name(family): family_page(family, rows) for family, rows in families.items()}
     pages["README.md"] = overview(families)
     pages["single.md"] = single.page(NOTE)
+    pages["atb.md"] = atb.page(NOTE)
     pages["coverage.svg"] = picture(families)
     return {FOLDER / name: text for name, text in pages.items()}

@@ -152,7 +152,7 @@ def overview(chinese: bool) -> str:
 def operator_files(language: int, only: str) -> dict[str, str]:
     """The pages of families and of operators."""
     files = {"operators/index.md": overview(bool(language))}
-    for name in ("single.md", "coverage.svg"):
+    for name in ("single.md", "atb.md", "coverage.svg"):
         files[f"operators/{name}"] = (pages.FOLDER / name).read_text(encoding="utf-8").replace(pages.NOTE, "")
     for family, operators in operator_pages.families(only).items():
         files[f"operators/{pages.page_name(family)}"] = operator_pages.family_page(family, operators, language)
@@ -174,7 +174,8 @@ def files(only: str = "") -> dict[str, str]:
 def chinese_files(only: str = "") -> dict[str, str]:
     """The Chinese site's: pages that are translated, the others as they are, families and operators."""
     files = {"index.md": home.page(1), "style.css": STYLE.read_text(encoding="utf-8"), **operator_files(1, only)}
-    files["operators/single.md"] = ENGLISH_NOTE + files["operators/single.md"]
+    for name in ("operators/single.md", "operators/atb.md"):
+        files[name] = ENGLISH_NOTE + files[name]
     for source, _, _ in NAVIGATION:
         translated = translation(source) or source
         text = rewritten(source_text(translated), translated)
@@ -219,6 +220,7 @@ def navigation(language: int, only: str = "") -> list[dict[str, Any]]:
             entries.append({section: [entry]})
     of_family: list[Any] = [{Path(name).stem.replace(".", "/", 1): name} for name in families]
     of_family.append({("Single operators", f"单算子{ENGLISH}")[language]: "operators/single.md"})
+    of_family.append({("Operations of ATB", f"ATB 算子{ENGLISH}")[language]: "operators/atb.md"})
     listed = {OPERATORS[language]: [{OPERATORS[language]: "operators/index.md"}, *of_family]}
     return [{HOME[language]: "index.md"}, entries[0], listed, *entries[1:]]
 
