@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ascend_aclnn import reference
 from ascend_aclnn.catalog import atb
 from ascend_aclnn.catalog.atb import Operation, Slot
 
@@ -12,24 +11,21 @@ HEAD = ("operation", "inputs", "outputs", "parameters that the emulated device t
 
 def page(note: str) -> str:
     operations = list(map(atb.get, atb.names()))
-    lacking = [operation.name for operation in operations if reference.find(operation.operator) is None]
     lines = [
         note,
         TITLE,
         "",
-        f"What the emulated libatb.so has of the Ascend Transformer Boost library: {len(operations) - len(lacking)} operations, made",
-        'of the structures `atb::infer::...Param` ([ATB in torch_npu](../emulator/torch-npu.md#atb)). An input with "if" is there',
-        "under that condition on the parameters; one in italics is read on the host when the operation is set up. Of parameters",
-        "that the last column does not name, every value that ATB takes is taken.",
+        f"What the emulated libatb.so has of the Ascend Transformer Boost library: {len(operations)} operations, made of the",
+        'structures `atb::infer::...Param` ([ATB in torch_npu](../emulator/torch-npu.md#atb)). An input with "if" is there under',
+        "that condition on the parameters; one in italics is read on the host when the operation is set up. Of parameters that",
+        "the last column does not name, every value that ATB takes is taken.",
         "",
         f"| {' | '.join(HEAD)} |",
         "| --- " * len(HEAD) + "|",
-        *(row(operation) for operation in operations if operation.name not in lacking),
-        "",
-        f"Declared and refused, for want of a reference: {', '.join(f'{name}Param' for name in lacking) or 'none'}.",
+        *map(row, operations),
         "",
         "C functions that make, set up and execute an operation: "
-        + ", ".join(f"`{function.name}`" for function in atb.functions() if function.operation not in lacking)
+        + ", ".join(f"`{function.name}`" for function in atb.functions())
         + ".",
         "",
         "[All operators](README.md)",

@@ -296,6 +296,125 @@ def test_rings_of_keys_give_what_all_keys_give() -> None:
     check(out, torch.cat(wanted))
 
 
+# --------------------------------------------------------------------------------------------------------- latent tokens
+
+
+class Latents:
+    """Weights and tokens of ``npu_mla_preprocess``, of two heads; weights are small whole numbers."""
+
+    def __init__(self, dtype: torch.dtype, per_token: bool) -> None:
+        self.dtype, self.per_token = dtype, per_token
+        generator = torch.Generator().manual_seed(5)
+        self.down, self.up = (
+            torch.randint(-9, 9, shape, generator=generator, dtype=torch.int8) for shape in ((2112, 7168), (384, 1536))
+        )
+        self.input = numbers(3, 7168, dtype=dtype)
+        self.wuk = numbers(2, 128, 512, seed=1, dtype=dtype) * 0.1
+        self.gamma = [1 + 0.1 * numbers(n, seed=n, dtype=dtype) for n in (7168, 1536, 512)]
+        self.beta = [0.1 * numbers(n, seed=n + 1, dtype=dtype) for n in (7168, 1536)]
+        self.scale = [torch.tensor([value], dtype=dtype) for value in (0.03125, 0.0625)]
+        self.offset = [torch.tensor([value], dtype=torch.int8) for value in (3, -2)]
+        self.descale = [numbers(n, seed=n, dtype=torch.float32).abs() * 1e-4 + 1e-5 for n in (2112, 384)]
+        self.bias = [torch.randint(-99, 99, (n,), generator=generator, dtype=torch.int32) for n in (2112, 384)]
+        angles = torch.outer(torch.tensor([0.5, 2, 7]), 100 ** (-torch.arange(32.0) / 32)).repeat(1, 2)
+        self.cos, self.sin = angles.cos().to(dtype), angles.sin().to(dtype)
+
+    def norm(self, x: torch.Tensor, number: int) -> torch.Tensor:
+        normed = x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt() * self.gamma[number].double()
+        return normed + self.beta[number].double() if number < 2 else normed
+
+    def product(self, x: torch.Tensor, number: int, weight: torch.Tensor) -> torch.Tensor:
+        x = self.norm(x, number)
+        if self.per_token:
+            rows = x.abs().amax(-1, keepdim=True) / 127
+            return (x / rows).round() @ weight.double().T * rows * self.descale[number].double()
+        whole = (x / self.scale[number].double() + self.offset[number]).round().clamp(-128, 127)
+        return (whole @ weight.double().T + self.bias[number]) * self.descale[number].double()
+
+    def turned(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = x.chunk(2, -1)
+        cos, sin = (t.double().reshape(3, *(1,) * (x.ndim - 2), 64) for t in (self.cos, self.sin))
+        return x * cos + torch.cat([-second, first], -1) * sin
+
+    def wanted(self) -> tuple[torch.Tensor, ...]:
+        """Queries, their rotated part, latents of keys and their rotated part."""
+        latent, key, query = self.product(self.input.double(), 0, self.down).split([512, 64, 1536], -1)
+        heads = self.product(query, 1, self.up).reshape(3, 2, 192)
+        nope = torch.einsum("thd,hdc->thc", heads[..., :128], self.wuk.double())
+        return nope, self.turned(heads[..., 128:]), self.norm(latent, 2), self.turned(key)
+
+    def run(
+        self, cache: torch.Tensor, rope: torch.Tensor, slots: list[int], mode: str, folded: bool, **more: Any
+    ) -> Any:
+        down, up = (folds(w, 32)[None].npu() if folded else w.npu() for w in (self.down, self.up))
+        down, up = (torch_npu.npu_format_cast(w, 29) for w in (down, up))
+        descale = self.descale
+        if self.dtype == HALF and not self.per_token:  # the device's format: the bits of float32
+            descale = [t.view(torch.int32).long() for t in descale]
+        if not self.per_token:
+            for name in ("scale", "offset"):
+                more |= {f"quant_{name}{i}": getattr(self, name)[i].npu() for i in (0, 1)}
+            more |= {f"bias{i}": self.bias[i].npu() for i in (0, 1)}
+        quant = "per_token_quant_symm" if self.per_token else "per_tensor_quant_asymm"
+        outputs = [torch.zeros(3, 2, width, dtype=kind).npu() for width, kind in ((512, cache.dtype), (64, self.dtype))]
+        torch.ops.atb.npu_mla_preprocess.out(
+            *(t.npu() for t in (self.input, self.gamma[0], self.beta[0])), down, descale[0].npu(),
+            *(t.npu() for t in (self.gamma[1], self.beta[1])), up, descale[1].npu(),
+            *(t.npu() for t in (self.gamma[2], self.cos, self.sin, self.wuk)), cache, rope,
+            torch.tensor(slots, dtype=torch.int32).npu(), cache_mode=mode, quant_mode=quant, **more,
+            q_out0=outputs[0], kv_cache_out0=cache, q_out1=outputs[1], kv_cache_out1=rope,
+        )  # fmt: skip
+        return outputs
+
+
+def folds(x: torch.Tensor, width: int) -> torch.Tensor:
+    """(rows, columns) in fractals (columns / width, rows, width)."""
+    return x.reshape(len(x), -1, width).transpose(0, 1).contiguous()
+
+
+def near(got: torch.Tensor, wanted: torch.Tensor) -> None:
+    """Steps between round to 16 and 8 bits: a little of the largest value, where a few integers differ by one."""
+    assert got.shape == wanted.shape
+    assert float((got.cpu().double() - wanted).abs().max()) < 0.03 * float(wanted.abs().max())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "per_token", "folded"),
+    [(HALF, False, False), (BF16, False, True), (HALF, True, True), (BF16, True, False)],
+)
+def test_tokens_are_prepared_for_latent_attention(dtype: torch.dtype, per_token: bool, folded: bool) -> None:
+    latents = Latents(dtype, per_token)
+    cache, rope = (torch.zeros(2, 16, 1, width, dtype=dtype).npu() for width in (512, 64))
+    got = latents.run(cache, rope, [18, -1, 5], "krope_ctkv", folded)
+    nope, turned, latent, key = latents.wanted()
+    near(got[0], nope)
+    near(got[1], turned)
+    for written, rows in ((cache, latent), (rope, key)):
+        written = written.cpu().reshape(32, -1)
+        near(written[[18, 5]], rows[[0, 2]])
+        assert int(written.any(-1).sum()) == 2
+
+
+def test_tokens_are_prepared_for_caches_in_fractals() -> None:
+    latents = Latents(BF16, False)
+    _, _, latent, key = latents.wanted()
+    cache, rope = (torch.zeros(2, width // 16, 128, 16, dtype=BF16).npu() for width in (512, 64))
+    latents.run(cache, rope, [130, 7, 0], "nzcache", True)
+    for written, rows in ((cache, latent), (rope, key)):
+        written = written.cpu().transpose(1, 2).reshape(256, -1)
+        near(written[[130, 7, 0]], rows)
+    cache = torch.zeros(2, 16, 128, 32, dtype=torch.int8).npu()
+    scales = {
+        "ctkv_scale": torch.tensor([0.03125], dtype=BF16).npu(),
+        "q_nope_scale": torch.tensor([8.0, 4], dtype=BF16).npu(),
+    }
+    got = latents.run(cache, rope, [130, 7, 0], "int8_nzcache", True, **scales)
+    stored = cache.cpu().transpose(1, 2).reshape(256, -1)[[130, 7, 0]].double()
+    assert float((stored - (latent / 0.03125).round().clamp(-128, 127)).abs().max()) <= 2
+    wanted = latents.wanted()[0] * torch.tensor([8.0, 4]).double().reshape(2, 1)
+    assert float((got[0].cpu().double() - wanted.round().clamp(-128, 127)).abs().max()) <= 4
+
+
 # ---------------------------------------------------------------------------------------------------------------- rows
 
 
