@@ -106,6 +106,10 @@ def test_atb(mode: str) -> None:
     run_suite("atb", TASK_QUEUE_ENABLE=mode)
 
 
+def test_atb_with_fractal_caches() -> None:
+    run_suite("atb_310p", "--soc", "Ascend310P3", TASK_QUEUE_ENABLE="0")
+
+
 def test_operators_as_single_operators() -> None:
     """Without complex numbers, what op-plugin sorts in half precision, and gradients without an epsilon."""
     left_out = "complex or imaginary or kthvalue or linear] or (gradients and layer_norm)"

@@ -1,12 +1,15 @@
-"""References of ATB's operations where torch_npu does not reach: one layout of caches against another."""
+"""References of ATB's operations where torch_npu does not reach: one layout of caches, or of masks, against another."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
 from ml_dtypes import bfloat16
 
+from ascend_aclnn.numerics import DataError
+from ascend_aclnn.reference.atb.attention import paged_attention_310p, self_attention_310p
 from ascend_aclnn.reference.atb.preprocess import mla_preprocess
 
 TOKENS, HEADS = 2, 2
@@ -43,3 +46,36 @@ def test_joined_caches_hold_what_split_ones_hold() -> None:
     for whole, parts in zip(joined, ((split[0], split[2]), (split[1], split[3]))):
         assert np.any(whole)
         np.testing.assert_array_equal(whole, np.concatenate(parts, -1))
+
+
+def test_masks_of_a_triangle_on_310p() -> None:
+    """In fractals of 128 rows and columns they hide what a mask of all elements hides."""
+    rng = np.random.default_rng(1)
+    triangle = np.triu(np.full((128, 128), -60000, np.float16), 1)
+    fractal = triangle.reshape(128, 8, 16).swapaxes(0, 1)[None]
+    args: dict[str, Any] = {"headNum": 2, "kvHeadNum": 1, "qkScale": 0.2, "qScale": 1.0, "kernelType": 0}
+    tokens = {
+        name: rng.standard_normal((160, heads * 16)).astype(np.float16)
+        for name, heads in zip(("query", "key", "value"), (2, 1, 1))
+    }
+    packed = {**args, **tokens, "calcType": 3, "seqLen": (130, 30)}
+    whole = np.triu(np.full((144, 144), -60000, np.float16), 1).reshape(144, 9, 16).swapaxes(0, 1)[None]
+    wanted = self_attention_310p({**packed, "maskType": 1, "mask": whole})
+    assert np.any(wanted)
+    np.testing.assert_array_equal(self_attention_310p({**packed, "maskType": 3, "mask": fractal}), wanted)
+    with pytest.raises(DataError, match="mask"):
+        self_attention_310p({**packed, "maskType": 3, "mask": -fractal[:, ::-1]})
+
+    pages = {name: rng.standard_normal((3, 1, 128, 16)).astype(np.float16) for name in ("keyCache", "valueCache")}
+    paged = {
+        **args, **pages, "query": tokens["query"][:5].reshape(5, 2, 16), "calcType": 1, "mlaVHeadSize": 0, "qSeqLen": (3, 2),
+        "contextLens": (131, 130), "blockTables": np.array([[2, 1], [0, 1]], np.int32),
+        **dict.fromkeys(("keyDescale", "keyOffset", "valueDescale", "valueOffset")),
+    }  # fmt: skip
+    rows = np.zeros((16, 144), np.float16)
+    for row, seen in enumerate([129, 130, 131, 129, 130]):
+        rows[row, seen:] = -60000
+    by_token = rows.reshape(16, 9, 16).swapaxes(0, 1)[None]
+    wanted = paged_attention_310p({**paged, "maskType": 3, "mask": by_token})
+    for kind in (4, 5):
+        np.testing.assert_array_equal(paged_attention_310p({**paged, "maskType": kind, "mask": fractal}), wanted)

@@ -265,6 +265,8 @@ def _identity(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Singl
             return _call("aclnnInplaceCopy", [plain[1], plain[0]])
         return _call("aclnnInplaceCopy", [_flat(target), _flat(source)])
     if Format.FRACTAL_NZ in (here, there) and {here, there} - {Format.FRACTAL_NZ} <= set(_ROW_MAJOR):
+        if source.spec.shape == target.spec.shape:  # on every product, where the aclnn operator is on some
+            return _call("aclnnInplaceCopy", [target, source])
         return _call("aclnnNpuFormatCast", [source, target])
     raise NotTranslated(f"from format {here.name} to {there.name}")
 

@@ -19,6 +19,7 @@ from ascend_aclnn.reference.attention._dense import attention_of, forward
 _WIDE = 2**31 - 1
 _BF16_MASK = np.float32(-3e38)  # what a mask of ones is multiplied by
 _NORM, _ALIBI, _PER_TOKEN = 1, 2, 3  # masks of a cache of pages
+_MASK_FREE, _PAGED_COMPRESS = 4, 5  # of 310P: part of a triangle, and the whole
 
 
 def attend(query: Array, key: Array, value: Array, scale: float, mask: Optional[Array]) -> tuple[Array, Array]:
@@ -66,6 +67,19 @@ def lengths_of_both(lengths: Sequence[int], queries: int, keys: int) -> tuple[Se
     return lengths[:half], lengths[half:]
 
 
+def _of_fractals(mask: Optional[Array]) -> Optional[Array]:
+    """A mask of 310P: (rows, keys), or several, of fractals (count, keys / 16, rows, 16)."""
+    if mask is None or mask.ndim != 4 or mask.shape[3] != 16:
+        return mask
+    unfolded = mask.swapaxes(1, 2).reshape(len(mask), mask.shape[2], -1)
+    return unfolded[0] if len(mask) == 1 else unfolded
+
+
+def _check_triangle(mask: Array) -> None:
+    if not np.array_equal(mask != 0, np.triu(np.ones(mask.shape[-2:], bool), 1)):
+        raise DataError("mask", "must be 0 on the diagonal and below, and not 0 above")
+
+
 def _restored(x: Array, scale: Optional[Array], offset: Optional[Array]) -> Array:
     """(x + offset) * scale of INT8 (tokens, heads, width): a number for each head and element, or for each head."""
     if scale is None:
@@ -93,6 +107,9 @@ def _paged_mask(args: Arguments, number: int, tokens: slice, keys: int) -> Optio
     if mask is None:
         return None
     mask = widen(mask)
+    if args["maskType"] in (_MASK_FREE, _PAGED_COMPRESS):
+        _check_triangle(mask.reshape(mask.shape[-2:]))
+        return causal(count, keys)[None]
     sequences = len(args["contextLens"])
     if mask.ndim == 4:
         part = mask[number if len(mask) > 1 else 0]
@@ -140,10 +157,10 @@ def paged_attention(args: Arguments) -> Array:
 
 @operation_reference("PagedAttention", stored=_STORED, product="310P")
 def paged_attention_310p(args: Arguments) -> Array:
-    """Fractal pages (heads * width / 16, tokens, 16); masks too are fractal, but for the compressed one."""
+    """Fractal pages (heads * width / 16, tokens, 16), and fractal masks. With a compressed mask the last token sees all keys."""
     heads = args["kvHeadNum"] or args["headNum"]
     pages = (x.swapaxes(1, 2).reshape(len(x), x.shape[2], heads, -1) for x in (args["keyCache"], args["valueCache"]))
-    return _attend_paged(args, *pages)
+    return _attend_paged({**args, "mask": _of_fractals(args["mask"])}, *pages)
 
 
 # ------------------------------------------------------------------------------------------------------ packed tokens
@@ -161,8 +178,7 @@ def _packed_mask(args: Arguments, number: int, queries: int, keys: int) -> Optio
     factors = mask.dtype != np.float16 or args["kernelType"] == 1  # a mask of ones
     mask = widen(mask)
     if kind == _NORM_COMPRESS:
-        if not np.array_equal(mask != 0, np.triu(np.ones(mask.shape, bool), 1)):
-            raise DataError("mask", "must be 0 on the diagonal and below, and not 0 above")
+        _check_triangle(mask)
         return causal(queries, keys)[None]
     if mask.ndim == 2:
         part = mask[None]
@@ -203,3 +219,9 @@ def self_attention(args: Arguments) -> Array:
         mask = _packed_mask(args, number, count, length)
         output[rows], _ = attend(query[rows], k, v, args["qkScale"] * args["qScale"], mask)
     return output.reshape(*args["query"].shape[:1], -1) if args["query"].ndim == 2 else output
+
+
+@operation_reference("SelfAttention", stored=("key", "value", "mask"), product="310P")
+def self_attention_310p(args: Arguments) -> Array:
+    """The same with fractal masks."""
+    return np.asarray(self_attention({**args, "mask": _of_fractals(args["mask"])}))

@@ -106,6 +106,18 @@ operation(
             require("query[2] == width"),
             has_shape(attnOut="query"),
             infer_shape(attnOut="query"),
+            when(
+                "maskType == 4",
+                require("mask == (1, 8, 128, 16)", "keyCache[2] == 128"),
+                when(
+                    "calcType == 1",
+                    require("all((k - q) % 128 == 0 for k, q in zip(contextLens, qSeqLen))", argument="contextLens"),
+                ),
+            ),
+            when(
+                "maskType == 5",
+                require("mask in ((1, 128, 2048, 16), (2048, 2048), (1, 2048, 2048), (1, 1, 2048, 2048))"),
+            ),
         ),
     ),
     output_dtype(attnOut="query"),
