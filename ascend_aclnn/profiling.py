@@ -49,6 +49,14 @@ class Launch:
     memory: int  # bytes in use by tensors behind the call
 
 
+class MemoryPoint(NamedTuple):
+    """Bytes in use by tensors behind a call; its time in microseconds since the profile began."""
+
+    time: float
+    nbytes: int
+    operator: str
+
+
 class OperatorTimes(NamedTuple):
     """An operator's row of the table; times in microseconds."""
 
@@ -65,8 +73,10 @@ class Profile:
     def __init__(self, device_time: bool = True, memory: bool = False) -> None:
         self.launches: list[Launch] = []
         self.backend: Optional[Backend] = None
-        self.peak_memory = 0  # bytes in use by tensors, at most, as seen behind calls
-        self.peak_owners: list[MemoryBlock] = []
+        self.peak_memory = 0  # bytes in use by tensors and workspaces, at most
+        self.peak_owners: list[MemoryBlock] = []  # as seen behind calls
+        self.peak_time = 0.0  # of the call behind which they were seen
+        self._noted = 0  # bytes in use when the owners were noted
         self._device_time, self._memory = device_time, memory
         self._pending: list[tuple[int, Event, Event]] = []
         self._lock = threading.Lock()
@@ -86,6 +96,7 @@ class Profile:
             self._base.record(current_stream())
         if self._memory:
             self.backend.record_origins(True)
+        self.backend.reset_memory_peaks(self.backend.current_device())
         self._begin = time.perf_counter()
         call.observer = self
         return self
@@ -103,6 +114,7 @@ class Profile:
             with self._lock:
                 self._read(self._pending)
         self._pending = []
+        self.peak_memory = max(self.peak_memory, backend.memory_statistics(backend.current_device()).peak_used)
         self.seconds = time.perf_counter() - self._begin
 
     def busy(self) -> bool:
@@ -170,9 +182,10 @@ class Profile:
         backend = current_backend()
         device = backend.current_device()
         used = backend.memory_statistics(device).used
-        if self._memory and used > self.peak_memory * _PEAK_STEP:
+        if self._memory and used > self._noted * _PEAK_STEP:
             self.peak_owners = sorted(backend.memory_snapshot(device), key=lambda block: -block.nbytes)
-        self.peak_memory = max(self.peak_memory, used)
+            self.peak_time = (time.perf_counter() - self._begin) * 1e6
+            self._noted = used
         return used
 
     def _read(self, pending: Sequence[tuple[int, Event, Event]]) -> None:
@@ -187,6 +200,11 @@ class Profile:
             last.close()
 
     # ------------------------------------------------------------------------------------------- what was seen
+    @property
+    def memory(self) -> list[MemoryPoint]:
+        """Memory over time: what tensors hold behind each call."""
+        return [MemoryPoint(launch.begin + launch.host, launch.memory, launch.operator) for launch in self.launches]
+
     @property
     def operators(self) -> list[OperatorTimes]:
         """A row for each operator, the one with the most device time (host time where it is not known) first."""
@@ -227,7 +245,13 @@ class Profile:
         """Operators and launches as a JSON object; times in microseconds, NaN as null."""
         launches = [{k: _plain(v) for k, v in dataclasses.asdict(launch).items()} for launch in self.launches]
         operators = [{k: _plain(v) for k, v in row._asdict().items()} for row in self.operators]
-        return json.dumps({"operators": operators, "launches": launches, "peak_memory": self.peak_memory})
+        owners = [{"bytes": block.nbytes, "origin": block.origin} for block in self.peak_owners]
+        memory = {
+            "peak_memory": self.peak_memory,
+            "peak_owners": owners,
+            "memory": [point._asdict() for point in self.memory],
+        }
+        return json.dumps({"operators": operators, "launches": launches, **memory})
 
     def save_trace(self, path: str) -> None:
         """Writes the launches in Chrome's trace format, with arrows from the host's call to its run on the stream."""
@@ -238,10 +262,22 @@ class Profile:
         host, device = os.getpid(), 0
         yield {"ph": "M", "pid": host, "name": "process_name", "args": {"name": "host"}}
         yield {"ph": "M", "pid": device, "name": "process_name", "args": {"name": "device streams"}}
+        streams = {
+            handle: i for i, handle in enumerate(dict.fromkeys([0, *(launch.stream for launch in self.launches)]))
+        }
+        for number in streams.values():  # handles are longer than a thread's number may be
+            name = f"stream {number}" if number else "default stream"
+            yield {"ph": "M", "pid": device, "tid": number, "name": "thread_name", "args": {"name": name}}
+        if self.peak_owners:
+            owners = {
+                f"{i}: {block.origin or 'unknown'}": block.nbytes for i, block in enumerate(self.peak_owners[:20])
+            }
+            peak = {"ph": "i", "s": "p", "name": "peak of memory", "pid": host, "tid": 0, "ts": self.peak_time}
+            yield {**peak, "args": {"bytes": self.peak_memory, **owners}}
         for number, launch in enumerate(self.launches):
             facts = {"shapes": launch.shapes, "bytes": launch.nbytes}
             here = {"pid": host, "tid": launch.thread}
-            there = {"pid": device, "tid": launch.stream}
+            there = {"pid": device, "tid": streams[launch.stream]}
             yield {"ph": "X", "name": launch.operator, **here, "ts": launch.begin, "dur": launch.host, "args": facts}
             yield {
                 "ph": "C",
@@ -262,8 +298,8 @@ def profile(device_time: bool = True, memory: bool = False) -> Profile:
     """Notes the calls of operators of a ``with`` block, on all threads: host time, device time, bytes, shapes, streams.
 
     ``device_time=False`` leaves the streams alone: no events are recorded around each call. ``memory=True`` also notes which
-    lines of the program own memory at its peak, which costs some microseconds for each allocation. Operators of other
-    packages (torch's own) are not seen; ``ascend-aclnn layer run`` sees all clients. RuntimeError where profiles would nest.
+    lines of the program own memory at its peak, which costs some microseconds for each allocation. The memory pool's peaks begin again with the block. Operators of
+    other packages (torch's own) are not seen; ``ascend-aclnn layer run`` sees all clients. RuntimeError where profiles would nest.
     """
     return Profile(device_time, memory)
 
@@ -352,4 +388,4 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
 
 
-__all__ = ["Benchmark", "Launch", "OperatorTimes", "Profile", "benchmark", "profile"]
+__all__ = ["Benchmark", "Launch", "MemoryPoint", "OperatorTimes", "Profile", "benchmark", "profile"]

@@ -190,6 +190,10 @@ class DeviceInterface(abc.ABC):
     def memory_statistics(self, device: int) -> MemoryStatistics: ...
 
     @abc.abstractmethod
+    def reset_memory_peaks(self, device: int) -> None:
+        """The peaks of the statistics begin again at what is in use."""
+
+    @abc.abstractmethod
     def memory_snapshot(self, device: int) -> list[MemoryBlock]: ...
 
     @abc.abstractmethod

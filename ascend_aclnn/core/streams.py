@@ -339,6 +339,12 @@ def memory_statistics() -> MemoryStatistics:
     return backend.memory_statistics(backend.current_device())
 
 
+def reset_memory_peaks() -> None:
+    """Makes the peaks of ``memory_statistics()`` begin again at what the current device's pool has in use."""
+    backend = current_backend()
+    backend.reset_memory_peaks(backend.current_device())
+
+
 def memory_snapshot() -> list[MemoryBlock]:
     """The pieces of the current device's memory that are in use, largest first.
 
@@ -390,6 +396,7 @@ __all__ = [
     "pinned",
     "profiling_range",
     "record_memory_origins",
+    "reset_memory_peaks",
     "set_deterministic",
     "set_memory_limit",
     "set_operator_timeout",

@@ -182,6 +182,19 @@ def test_statistics_of_the_pool(each_backend: Backend) -> None:
         assert aclnn.memory_statistics().from_cache > during.from_cache
 
 
+def test_peaks_of_memory_begin_again(each_backend: Backend) -> None:
+    aclnn.empty_cache()
+    aclnn.reset_memory_peaks()
+    base = aclnn.memory_statistics().peak_used
+    for size in (1 << 20, 1 << 18):
+        x = aclnn.zeros((size,), np.float32)
+        del x
+        assert aclnn.memory_statistics().peak_used >= base + 4 * size
+        aclnn.reset_memory_peaks()
+        again = aclnn.memory_statistics()
+        assert again.peak_used == again.used < base + 4 * size
+
+
 def test_a_snapshot_names_who_allocated(each_backend: Backend) -> None:
     if each_backend.name == "numpy":
         assert aclnn.memory_snapshot() == []

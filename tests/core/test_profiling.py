@@ -79,15 +79,30 @@ def test_a_call_that_fails_is_not_counted_and_leaves_no_profile(each_backend: Ba
     assert call.observer is None
 
 
+# What the trace event format asks for, by the phase of an event; Perfetto reads it, too.
+REQUIRED = {
+    "M": {"name", "pid", "args"},
+    "X": {"name", "pid", "tid", "ts", "dur"},
+    "C": {"name", "pid", "ts", "args"},
+    "s": {"name", "cat", "id", "pid", "tid", "ts"},
+    "f": {"name", "cat", "id", "pid", "tid", "ts", "bp"},
+    "i": {"name", "pid", "tid", "ts", "s"},
+}
+
+
 def test_the_trace_ties_each_call_to_its_run(each_backend: Backend, tmp_path: Path) -> None:
-    with aclnn.profile() as profile:
+    with aclnn.profile(memory=True) as profile:
         step()
         step()
     profile.save_trace(str(tmp_path / "trace.json"))
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert {event["ph"] for event in events} == {"M", "X", "C", "s", "f"}
+    events = json.loads((tmp_path / "trace.json").read_text(), parse_constant=pytest.fail)["traceEvents"]
+    for event in events:
+        assert event.keys() >= REQUIRED[event["ph"]], event
+        assert all(isinstance(event[name], int) for name in ("pid", "tid") if name in event)
+        assert all(event[name] >= 0 for name in ("ts", "dur") if name in event)
+    assert {event["ph"] for event in events} >= {"M", "X", "C", "s", "f"}
     spans = [event for event in events if event["ph"] == "X"]
-    assert len(spans) == 8 and all(event["dur"] >= 0 and event["ts"] >= 0 for event in spans)
+    assert len(spans) == 8
     starts = {event["id"]: event for event in events if event["ph"] == "s"}
     ends = {event["id"]: event for event in events if event["ph"] == "f"}
     assert starts.keys() == ends.keys() == {0, 1, 2, 3}
@@ -96,6 +111,9 @@ def test_the_trace_ties_each_call_to_its_run(each_backend: Backend, tmp_path: Pa
         (run,) = [e for e in spans if (e["pid"], e["tid"], e["ts"]) == place]
         (origin,) = [e for e in spans if (e["pid"], e["ts"]) == (starts[number]["pid"], starts[number]["ts"])]
         assert run["name"] == origin["name"]
+    if each_backend.name == "npu":
+        (peak,) = [event for event in events if event["ph"] == "i"]
+        assert any("test_profiling.py" in name for name in peak["args"])
     whole = json.loads(profile.to_json())
     assert [launch["operator"] for launch in whole["launches"]] == ["aclnnRmsNorm", "aclnnAdd"] * 2
 
@@ -103,7 +121,12 @@ def test_the_trace_ties_each_call_to_its_run(each_backend: Backend, tmp_path: Pa
 def test_owners_of_the_peak_are_lines_of_the_program(each_backend: Backend) -> None:
     with aclnn.profile(memory=True) as profile:
         kept = [ops.exp(aclnn.asarray(X)) for _ in range(3)]
-    assert profile.peak_memory >= len(kept) * X.nbytes
+        temporary = aclnn.zeros((1 << 20,), np.int8)
+        del temporary
+    assert profile.peak_memory >= len(kept) * X.nbytes + (1 << 20)  # between two calls, too
+    assert [point.operator for point in profile.memory] == ["aclnnExp"] * 3
+    assert profile.memory[0].nbytes < profile.memory[2].nbytes < profile.peak_memory
+    assert profile.memory[0].time < profile.memory[2].time
     if each_backend.name == "npu":  # the NumPy backend knows no origins
         assert any("test_profiling.py" in block.origin for block in profile.peak_owners)
 

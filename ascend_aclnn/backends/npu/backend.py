@@ -205,6 +205,9 @@ class NpuBackend(Backend):
     def memory_statistics(self, device: int) -> MemoryStatistics:
         return self._pool(device).statistics()
 
+    def reset_memory_peaks(self, device: int) -> None:
+        self._pool(device).reset_peaks()
+
     def memory_snapshot(self, device: int) -> list[MemoryBlock]:
         return self._pool(device).snapshot()
 

@@ -422,6 +422,12 @@ class Pool:
                 self.allocations - self.searches,
             )
 
+    def reset_peaks(self) -> None:
+        """The peaks begin again at what is in use. Takes the lock itself."""
+        with self.runtime.lock:
+            self.collect()
+            self.peak_used, self.peak_reserved = self.used, self.reserved
+
     def snapshot(self) -> list[MemoryBlock]:
         """The blocks in use, by address. Takes the lock itself."""
         blocks = []

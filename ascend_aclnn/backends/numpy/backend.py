@@ -203,7 +203,11 @@ class NumpyBackend(HostBackend):
         return None  # the references sum in a fixed order
 
     def memory_statistics(self, device: int) -> MemoryStatistics:
-        return MemoryStatistics(self._used, self._used, self._used, self._used, 0, 0, 0)
+        return MemoryStatistics(self._used, self._peak_used, self._used, self._peak_used, 0, 0, 0)
+
+    def reset_memory_peaks(self, device: int) -> None:
+        with self._lock:
+            self._peak_used = self._used
 
     def memory_snapshot(self, device: int) -> list[MemoryBlock]:
         return []  # NumPy's memory, which tracemalloc counts

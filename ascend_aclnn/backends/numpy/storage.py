@@ -27,7 +27,7 @@ class HostBackend(Backend):
         self.graphs = Captures()
         self.captures = self.graphs.streams
         self._limit: Optional[int] = None
-        self._used = 0
+        self._used = self._peak_used = 0
         self._lock = threading.RLock()
 
     def recorder(self, stream: Optional[StreamHandle]) -> Optional[StreamRecorder]:
@@ -45,6 +45,7 @@ class HostBackend(Backend):
                 detail = f"{storage.nbytes} bytes asked for, {self._used} in use, limit {self._limit}"
                 raise AclError(OUT_OF_MEMORY, "aclrtMalloc", detail)
             self._used += storage.nbytes
+            self._peak_used = max(self._peak_used, self._used)
         storage.reserved = storage.nbytes
         return host_memory((storage.nbytes,), np.dtype(np.uint8))
 

@@ -163,6 +163,10 @@ class ShapesBackend(NumpyBackend):
     def memory_statistics(self, device: int) -> MemoryStatistics:
         return MemoryStatistics(self._alive, self._peak, self._alive, self._peak, 0, 0, 0)
 
+    def reset_memory_peaks(self, device: int) -> None:
+        with self._lock:
+            self._peak = self._alive
+
     # communication
     def communicator(self, info: bytes, rank: int, size: int, config: CommunicatorConfig) -> NoReturn:
         raise TypeError("the shapes backend does not communicate; use the numpy backend for a program of several ranks")
