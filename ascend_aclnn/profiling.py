@@ -298,8 +298,9 @@ def profile(device_time: bool = True, memory: bool = False) -> Profile:
     """Notes the calls of operators of a ``with`` block, on all threads: host time, device time, bytes, shapes, streams.
 
     ``device_time=False`` leaves the streams alone: no events are recorded around each call. ``memory=True`` also notes which
-    lines of the program own memory at its peak, which costs some microseconds for each allocation. The memory pool's peaks begin again with the block. Operators of
-    other packages (torch's own) are not seen; ``ascend-aclnn layer run`` sees all clients. RuntimeError where profiles would nest.
+    lines of the program own memory at its peak, which costs some microseconds for each allocation. The memory pool's peaks
+    begin again with the block. Operators of other packages (torch's own) are not seen; ``ascend-aclnn layer run`` sees all
+    clients. RuntimeError where profiles would nest.
     """
     return Profile(device_time, memory)
 
