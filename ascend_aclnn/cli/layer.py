@@ -48,7 +48,19 @@ def add_commands(subparsers: Any) -> None:
         help="compare launches with their NumPy references as the program runs; WHAT as for --data (default: all)",
     )
     command.add_argument("--stop", action="store_true", help="with --check: end the program at the first wrong launch")
-    command.add_argument("--report", type=Path, metavar="FILE", help="with --check: write the findings as JSON")
+    command.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="print what the program used (operators, data types, references, products whose rules it would break, what is "
+        "deprecated), and write it as JSON, with --check beside the findings",
+    )
+    command.add_argument(
+        "--profile",
+        type=Path,
+        metavar="FILE",
+        help="print operators by their time, and write a trace for Perfetto: launches, streams, memory",
+    )
     add_failures(command)
     command.add_argument("--stacks", action="store_true", help="record the call site of each launch; --check does")
     command.add_argument("--tensor-limit", type=_size, metavar="SIZE", help="data of larger tensors are left out (1G)")
@@ -66,24 +78,27 @@ def _size(text: str) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     program = options.program[1:] if options.program[:1] == ["--"] else options.program
-    if not program or (options.record is None and options.check is None):
+    wanted = (options.record, options.check, options.report, options.profile)
+    if not program or wanted == (None, None, None, None):
         what = "no program given" if not program else "nothing to do"
         print(
-            f"ascend-aclnn: layer run: {what}; write: ascend-aclnn layer run --record FILE -- PROGRAM ARGS, or --check",
+            f"ascend-aclnn: layer run: {what}; write: ascend-aclnn layer run --record FILE -- PROGRAM ARGS "
+            "(or --check, --report, --profile)",
             file=sys.stderr,
         )
         return 2
-    if options.check is None:
+    if options.check is None and options.report is None and options.profile is None:
         variables = _variables(options, options.record, options.data)
         sys.stdout.flush()
         return os.execve(_executable(program, variables), program, variables)  # which never returns
-    if options.data and options.data != options.check:
+    if options.check is not None and options.data and options.data != options.check:
         raise ValueError("--check WHAT and --data WHAT differ; the launches that are checked are those with data")
+    run = _surveyed if options.check is None else _checked
     if options.record is not None:
-        return _checked(options, program, options.record)
-    folder = Path(tempfile.mkdtemp(prefix="ascend-aclnn-check-"))
+        return run(options, program, options.record)
+    folder = Path(tempfile.mkdtemp(prefix="ascend-aclnn-layer-"))
     try:
-        return _checked(options, program, folder / "check.aclnn")
+        return run(options, program, folder / "run.aclnn")
     finally:
         files.remove_tree(folder)
 
@@ -93,7 +108,9 @@ def _variables(options: argparse.Namespace, record: Path, data: str) -> dict[str
     if taken:
         raise FileExistsError(f"{taken[0]} is there already; remove it, or give another name")
     stacks = options.stacks or options.check is not None
-    settings = layer_run.Options(record, data, stacks, options.tensor_limit, options.file_limit)
+    settings = layer_run.Options(
+        record, data, stacks, options.tensor_limit, options.file_limit, options.profile is not None
+    )
     try:
         return layer_run.environment(settings, os.environ)
     except LookupError:
@@ -135,11 +152,51 @@ def _checked(options: argparse.Namespace, program: list[str], record: Path) -> i
     except KeyboardInterrupt:  # the program has got it, too
         process.wait()
     watch.advance(ended=True)
-    if options.report is not None:
-        options.report.write_text(json.dumps(watch.to_json(), indent=2) + "\n", encoding="utf-8")
     print("\n".join(watch.summary()), flush=True)
-    status = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    return status or (1 if watch.wrong else 0)
+    _survey(options, record, watch.to_json())
+    return _status(process) or (1 if watch.wrong else 0)
+
+
+def _surveyed(options: argparse.Namespace, program: list[str], record: Path) -> int:
+    """Runs a program, and tells what it used and where its time went; its exit status."""
+    variables = _variables(options, record, options.data)
+    process = subprocess.Popen(program, executable=_executable(program, variables), env=variables)
+    try:
+        process.wait()
+    except KeyboardInterrupt:  # the program has got it, too
+        process.wait()
+    _survey(options, record, {})
+    return _status(process)
+
+
+def _status(process: subprocess.Popen[bytes]) -> int:
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+def _survey(options: argparse.Namespace, record: Path, findings: dict[str, dict[str, Any]]) -> None:
+    """Prints and writes what --report and --profile ask for, of each process of the program."""
+    from ascend_aclnn.recording import Recording
+    from ascend_aclnn.replay import timeline, usage
+
+    report: dict[str, dict[str, Any]] = {}
+    events: list[dict[str, Any]] = []
+    for path in existing(record):
+        with Recording(path) as recording:
+            title = f"{path.name}: " if len(existing(record)) > 1 else ""
+            if options.report is not None:
+                uses = usage.usage(recording.launches)
+                if options.check is None:  # what is wrong comes first, and last
+                    print(title + "\n".join(usage.lines(uses)), flush=True)
+                report[path.name] = {**findings.get(path.name, {}), "operators": [use.to_json() for use in uses]}
+            if options.profile is not None:
+                profile = timeline.Timeline(recording)
+                print(title + "\n".join(profile.lines()), flush=True)
+                events += profile.events()
+    if options.report is not None:
+        options.report.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    if options.profile is not None:
+        trace = {"traceEvents": events, "displayTimeUnit": "ns"}
+        options.profile.write_text(json.dumps(trace), encoding="utf-8")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

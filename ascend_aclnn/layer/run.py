@@ -25,6 +25,7 @@ class Options(NamedTuple):
     stacks: bool = False
     tensor_limit: Optional[int] = None
     file_limit: Optional[int] = None
+    times: bool = False  # of the device, by MSPTI
 
 
 def environment(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
@@ -42,6 +43,7 @@ def environment(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
         "STACKS": "1" if options.stacks else "0",
         "TENSOR_LIMIT": "" if options.tensor_limit is None else str(options.tensor_limit),
         "FILE_LIMIT": "" if options.file_limit is None else str(options.file_limit),
+        "TIMES": "1" if options.times else "0",
         "HEADER": json.dumps(_facts(directory)),
     }
     variables = {**environ, **{PREFIX + name: value for name, value in settings.items()}}

@@ -59,6 +59,7 @@ ELSEWHERE_FILES = {
     "layer.json",
     "report/result.json",
     "trace_view.json",
+    "used.json",
     "wrong.json",
 }
 

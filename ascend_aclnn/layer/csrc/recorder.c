@@ -1,5 +1,6 @@
 /* Launches and calls become records. */
 #include "recorder.h"
+#include "times.h"
 
 #include "protocol.h"
 
@@ -152,7 +153,10 @@ static bool create(void) {
     for (int number = 1; number < 10000; number++) {
         if (number == 1) snprintf(path, sizeof path, "%.*s%s%s", stem, settings.file, part, dot);
         else snprintf(path, sizeof path, "%.*s%s.%d%s", stem, settings.file, part, number, dot);
-        if (file_create(path)) return true;
+        if (file_create(path)) {
+            times_start(path);
+            return true;
+        }
         if (errno != EEXIST) break;
     }
     fprintf(stderr, "ascend-aclnn layer: %s cannot be created (%s); nothing is recorded\n", path, strerror(errno));

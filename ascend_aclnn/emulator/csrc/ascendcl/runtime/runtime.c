@@ -1,4 +1,5 @@
 /* Initialisation, devices and contexts, options, and queries about the device. */
+#include "ascendcl/core/activity.h"
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/handles.h"
@@ -402,6 +403,10 @@ API aclError aclInit(const char *configPath) {
 static int finalize(void) {
     int status = 0;
     emu_report_leaks();
+    if (emu_activity_observed()) { /* what was queued runs, and is told, before the device processes end */
+        for (int i = 0; i < EMU_MAX_DEVICES; i++) emu_streams_drain(&emu_devices[i]);
+        emu_activity_collect();
+    }
     for (int i = 0; i < EMU_MAX_DEVICES; i++) {
         emu_device *device = &emu_devices[i];
         int failed = clear_device(device);

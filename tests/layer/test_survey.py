@@ -1,0 +1,104 @@
+"""``layer run --report`` and ``--profile``: what a program used, where it would not run, and where its time went."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascend_aclnn.cli.emulator import environment
+
+PROGRAM = """
+import ml_dtypes, numpy as np
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+
+x = aclnn.asarray(np.ones((64, 32), ml_dtypes.bfloat16))
+with aclnn.Stream():
+    for _ in range(3):
+        y = ops.add(x, x)
+z = ops.relu(aclnn.asarray(np.ones(8, np.float32)))
+z.numpy(), y.numpy()
+w = ops.grouped_matmul([np.ones((2, 4), np.float16)], [np.ones((4, 6), np.float16)])
+try:
+    ops.add(x, x, out=aclnn.zeros((5, 7), np.float32))
+except aclnn.AclError:
+    pass
+"""
+
+
+@pytest.fixture(scope="module")
+def survey(
+    emulator_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
+    """What is printed, the report of the program's operators by name, the trace."""
+    folder = tmp_path_factory.mktemp("survey")
+    command = [
+        sys.executable,
+        "-m",
+        "ascend_aclnn",
+        "layer",
+        "run",
+        "--report",
+        "report.json",
+        "--profile",
+        "trace.json",
+    ]
+    done = subprocess.run(
+        [*command, "--", sys.executable, "-c", PROGRAM],
+        env={**environment(emulator_home), "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2])])},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (found,) = json.loads((folder / "report.json").read_text()).values()
+    trace = json.loads((folder / "trace.json").read_text(), parse_constant=pytest.fail)
+    assert sorted(path.name for path in folder.iterdir()) == ["report.json", "trace.json"]
+    return done.stdout, {use["operator"]: use for use in found["operators"]}, trace["traceEvents"]
+
+
+def test_the_report_counts_operators_and_their_data_types(survey: Any) -> None:
+    printed, uses, _ = survey
+    counts = {name: (use["launches"], use["refused"]) for name, use in uses.items()}
+    assert counts == {"aclnnAdd": (4, 1), "aclnnRelu": (1, 0), "aclnnGroupedMatmul": (1, 0)}
+    assert uses["aclnnAdd"]["forms"] == {"BF16": 4}
+    assert all(use["reference"] and use["in_catalog"] for use in uses.values())
+    assert "3 operators in 6 launches" in printed
+
+
+def test_the_report_says_where_the_program_would_not_run(survey: Any) -> None:
+    printed, uses, _ = survey
+    assert set(uses["aclnnAdd"]["breaks_on"]) == {"910", "310P"}  # which have no BF16
+    assert "BF16" in uses["aclnnAdd"]["breaks_on"]["910"]
+    assert uses["aclnnRelu"]["breaks_on"] == {}
+    assert uses["aclnnGroupedMatmul"]["deprecated"] == "since CANN 8.5.0; use aclnnGroupedMatmulV5"
+    assert "aclnnGroupedMatmul is deprecated since CANN 8.5.0" in printed
+
+
+def test_the_profile_ties_each_launch_to_its_run(survey: Any) -> None:
+    printed, _, events = survey
+    spans = {(e["pid"], e["tid"], e["ts"]): e["name"] for e in events if e["ph"] == "X"}
+    flows = {kind: {e["id"]: e for e in events if e["ph"] == kind} for kind in "sf"}
+    assert len(flows["s"]) == 5 and flows["s"].keys() == flows["f"].keys()  # the refused launch has no run
+    streams = set()
+    for number, start in flows["s"].items():
+        end = flows["f"][number]
+        name = spans[start["pid"], start["tid"], start["ts"]]
+        assert name == spans[end["pid"], end["tid"], end["ts"]] and start["ts"] <= end["ts"]
+        if name == "aclnnAdd":
+            streams.add(end["tid"])
+    assert len(streams) == 1 and len({end["tid"] for end in flows["f"].values()}) == 2
+    for event in events:
+        assert {"ph", "pid", "name"} <= event.keys()
+        assert all(event[name] >= 0 for name in ("ts", "dur") if name in event)
+    assert any(e["ph"] == "C" and e["args"]["bytes"] > 0 for e in events)
+    row = next(line.split() for line in printed.splitlines() if line.startswith("aclnnAdd") and len(line.split()) == 5)
+    assert row[1] == "4" and float(row[2]) > 0 and float(row[3]) > 0
+    assert "6 launches; " in printed and "5 tied to a launch" in printed and "MB of the device at most" in printed
