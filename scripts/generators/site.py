@@ -33,6 +33,8 @@ NAVIGATION = (
     ("docs/torch.md", "torch: gradients, shapes", "torch：梯度与形状"),
     ("docs/emulator/README.md", "Start here", "快速开始"),
     ("docs/emulator/torch-npu.md", "torch_npu", "使用 torch_npu"),
+    ("docs/emulator/vllm.md", "vLLM", "使用 vLLM"),
+    ("docs/emulator/from-mocks.md", "From mocks to the emulated device", "从 mock 迁移到仿真设备"),
     ("docs/emulator/mindspore.md", "MindSpore", "使用 MindSpore"),
     ("docs/emulator/cpp.md", "C++ clients, ggml, llama.cpp", "C++ 程序、ggml 与 llama.cpp"),
     ("docs/emulator/graphs.md", "Graphs", "仿真设备上的图"),
