@@ -25,7 +25,7 @@ def test_a_cpp_caller(emulator_home: Path, tmp_path: Path) -> None:
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     environment = {"LD_LIBRARY_PATH": str(home / "lib"), "ASCEND_EMULATOR_STRICT": "1", "PATH": os.defpath}
-    done = subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     # x.T is ((1, 3), (2, 1)), the weight ((2, 1), (1, 3)): their product is added twice.
     number = {name.removeprefix("ERROR_"): value for name, value in atb.shared_enums()["ErrorType"].items()}

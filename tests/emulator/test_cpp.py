@@ -41,7 +41,7 @@ def compile_and_run(compiler: str, home: Path, source: Path, directory: Path, fl
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     environment = {"LD_LIBRARY_PATH": str(home / "lib64"), "ASCEND_EMULATOR_STRICT": "1", "PATH": os.defpath}
-    done = subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert done.stderr == ""
     return done.stdout

@@ -267,7 +267,7 @@ for step in range(2):
         )
         for rank in range(2)
     ]
-    (first, error), _ = (rank.communicate(timeout=60) for rank in ranks)
+    (first, error), _ = (rank.communicate(timeout=300) for rank in ranks)
     assert ranks[1].returncode == -9
     lines = first.splitlines()
     assert lines[0] == "0 [2.0, 2.0, 2.0, 2.0]", first + error

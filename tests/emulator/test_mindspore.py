@@ -251,7 +251,7 @@ def test_a_program_that_registers_with_the_graph_engine(emulator_home: Path, tmp
         env={"LD_LIBRARY_PATH": str(emulator_home / "lib64")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.stdout.splitlines() == [
         "text 1, text 0",

@@ -31,7 +31,7 @@ def run(home: Path, *command: str, **settings: str) -> subprocess.CompletedProce
         env={**environment(home), "ASCEND_EMULATOR_HOST": "programs", **settings},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -172,7 +172,7 @@ os._exit(0)
         env=environment(build(cann=NEWEST), ASCEND_EMULATOR_CANN=NEWEST),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.stdout == "True\n0\n", (done.stdout, done.stderr)
 
@@ -239,7 +239,7 @@ print([child.exitcode for child in children], results.get(), results.get())
 """
     variables = environment(emulator_home)
     variables["PYTHONPATH"] += os.pathsep + str(Path(__file__).parent)
-    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=300)
     assert done.stdout == f"[0, 0] {EYE.tolist()} {EYE.tolist()}\n", done.stderr
 
 
@@ -569,7 +569,7 @@ print(seen, error.error)
             env=environment(emulator_home),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert done.stdout == "[] EMULATOR_DEVICE_LOST\n", (how, done.stdout, done.stderr)
 

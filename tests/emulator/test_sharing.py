@@ -64,7 +64,7 @@ class Other:
         self.process.wait()
 
     def end(self) -> None:
-        out, _ = self.process.communicate(timeout=60)
+        out, _ = self.process.communicate(timeout=300)
         assert self.process.returncode == 0, out
 
 
@@ -297,7 +297,7 @@ def test_another_user_cannot_import(emulator_home: Path) -> None:
     )
     home = build(cann=NEWEST)
     environment_ = environment(home, ASCEND_EMULATOR_CANN=NEWEST)
-    done = subprocess.run([sys.executable, "-c", code], env=environment_, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], env=environment_, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 

@@ -21,7 +21,7 @@ def main() -> None:
     for sent in (first.add_(1), first[10:20], parameter):
         before = sent.detach().cpu()
         there.put(sent)
-        torch.testing.assert_close(back.get(timeout=60), before * 2 + 1)
+        torch.testing.assert_close(back.get(timeout=300), before * 2 + 1)
         torch.testing.assert_close(sent.detach().cpu(), before * 2)
     there.put(None)
     process.join()
