@@ -26,6 +26,7 @@ class Row(NamedTuple):
     dtype: str = "float16"
     options: tuple[tuple[str, Any], ...] = ()  # of LLM
     lora: bool = False
+    quantised: bool = False  # W8A8: weights by output, activations by token
     length: int = 12  # of prompts
 
 
@@ -46,6 +47,7 @@ ROWS = {
     "prefix-caching": Row("llama", options=(("enable_prefix_caching", True),), length=300),
     "chunked-prefill": Row("llama", options=(("max_num_batched_tokens", 64),), length=200),
     "lora": Row("llama", lora=True),
+    "w8a8": Row("llama", "bfloat16", quantised=True),  # CANN takes no FLOAT16 scales of weights for FLOAT16 outputs
     "tensor-parallel-2": Row("llama", options=(("tensor_parallel_size", 2),)),
 }
 TOKENS = 16
@@ -69,6 +71,34 @@ def make_lora(directory: Path, model: Any, rank: int = 8) -> None:
     save_file(tensors, directory / "adapter_model.safetensors")
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": targets, "bias": "none"}
     (directory / "adapter_config.json").write_text(json.dumps(config))
+
+
+def quantise(directory: Path, model: Any) -> None:
+    """Makes a checkpoint W8A8_DYNAMIC as msModelSlim does; the model gets weights and activations of as many steps."""
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(directory / "model.safetensors")
+    kinds = dict.fromkeys(tensors, "FLOAT")
+    for name, module in model.named_modules():
+        weight = tensors.get(f"{name}.weight")
+        if weight is None or not name.endswith("_proj"):
+            continue
+        scale = (weight.float().abs().amax(1, keepdim=True) / 127).to(weight.dtype)
+        codes = (weight.float() / scale.float()).round().clamp(-128, 127)
+        parts = {"weight": codes.to(torch.int8), "weight_scale": scale, "weight_offset": torch.zeros_like(scale)}
+        tensors |= {f"{name}.{part}": tensor for part, tensor in parts.items()}
+        kinds |= {f"{name}.{part}": "W8A8_DYNAMIC" for part in parts}
+        with torch.no_grad():
+            module.weight.copy_(codes * scale.float())
+        module.register_forward_pre_hook(lambda _, inputs: (_in_steps(inputs[0]),))
+    save_file(tensors, directory / "model.safetensors")
+    description = {**kinds, "model_quant_type": "W8A8_DYNAMIC"}
+    (directory / "quant_model_description.json").write_text(json.dumps(description))
+
+
+def _in_steps(x: Any) -> Any:
+    scale = x.abs().amax(-1, keepdim=True) / 127
+    return (x / scale).round() * scale
 
 
 def prompts(length: int) -> list[list[int]]:
@@ -123,6 +153,8 @@ def main(names: list[str]) -> int:
             model = make(directory, row.kind, getattr(torch, row.dtype))
             if row.lora:
                 make_lora(directory / "adapter", model)
+            if row.quantised:
+                quantise(directory, model)
             # A process of its own: vLLM forks its engine, and torch's threads do not survive that.
             command = [sys.executable, __file__, "--generate", name, str(directory)]
             if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
