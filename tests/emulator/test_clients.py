@@ -145,7 +145,7 @@ def test_tensors_go_to_other_processes(release: str, allocator: str) -> None:
     assert "shared" in run(["sharing.py"], "--cann", release, PYTORCH_NPU_ALLOC_CONF=allocator)
 
 
-@pytest.mark.parametrize("profiler", ["torch_profiler", pytest.param("torch_npu_profiler", marks=short)])
+@pytest.mark.parametrize("profiler", ["torch_profiler", "torch_npu_profiler"])
 def test_profilers(profiler: str) -> None:
     """torch.profiler ties a kernel to what is called on its thread; with a task queue that is another one."""
     assert "profiled" in run(["profiled.py", profiler], TASK_QUEUE_ENABLE="0")
@@ -291,3 +291,33 @@ def test_recorded_ranks_replay(tmp_path: Path) -> None:
 
 def test_the_check_names_every_operator_that_is_wrong_on_purpose() -> None:
     run([str(CLIENTS.parents[2] / "scripts" / "fault_table.py")])
+
+
+# ------------------------------------------------------------------------------------------ faults on purpose
+
+_ANSWERS = "Neg:wrong-element;aclnnSin:nan;aclnnCos:tail;aclnnExp:stale;aclnnLog:axes-swapped;aclnnSqrt:low-precision"
+FAULTS = {
+    "operators": f"aclnn{_ANSWERS}",
+    "slow": "aclnnAbs:after=1:slow=300",
+    "fails": "aclnnAbs:fail",
+    "lost": "aclnnAbs:die",
+    "call": "aclrtCreateStream*:after=1:status=207005",
+}
+
+
+@pytest.mark.parametrize("kind", ["operators", "slow", "fails", "lost", "call"])
+def test_a_fault_on_purpose_is_seen(kind: str) -> None:
+    lines = run(
+        ["faulty.py", kind], "--fault", FAULTS[kind], TASK_QUEUE_ENABLE="0", ASCEND_EMULATOR_LEAKS="0"
+    ).splitlines()
+    if kind == "operators":
+        assert lines == ["neg one", "sin one", "cos one", "exp all", "log all", "sqrt all", "sigmoid right"]
+    else:
+        assert len(lines) == 1 and lines[0].endswith(" True"), lines
+
+
+def test_a_link_that_stalls_and_a_rank_that_dies() -> None:
+    fault = "HcclAllReduce:rank=1:after=1:times=1:slow=600;HcclAllReduce:rank=1:after=2:die"
+    output = run_ranks(2, "faulty.py", "ranks", options=("--fault", fault), status=1)
+    assert "0 stalled True 4.0" in output and "1 stalled True 4.0" in output
+    assert "goes on" not in output
