@@ -472,3 +472,32 @@ def test_a_refused_operator_leaves_the_capture_as_it_was(each_backend: Backend, 
     graph.replay()
     assert np.array_equal(y.numpy(), np.maximum(x.numpy(), 0))
     assert [node.name for node in graph.nodes] == ["aclnnRelu"]
+
+
+def test_a_thread_replays_without_a_context_and_not_on_another_device(emulator_home: Path) -> None:
+    program = """if True:
+        import threading
+        import numpy as np
+        import ascend_aclnn as aclnn
+        from ascend_aclnn import Graph, Stream, ops
+        x, out, stream, graph = aclnn.asarray(np.ones(4, np.float32)), aclnn.zeros(4), Stream(), Graph()
+        with graph.capture(stream):
+            ops.adds(x, 1, 1, out=out)
+        def replay():
+            graph.replay()
+            print(out.numpy().tolist())
+            with aclnn.Device(1):
+                try:
+                    graph.replay()
+                except aclnn.AclError as error:
+                    print(error.status)
+            x.assign(np.full(4, 5, np.float32))
+            graph.replay()
+        thread = threading.Thread(target=replay)
+        thread.start()
+        thread.join()
+        aclnn.synchronize()
+        print(out.numpy().tolist())
+    """
+    done = on_the_emulated_device(emulator_home, program)
+    assert (done.returncode, done.stdout) == (0, "[2.0, 2.0, 2.0, 2.0]\n107004\n[6.0, 6.0, 6.0, 6.0]\n"), done.stderr

@@ -21,6 +21,8 @@ from ascend_aclnn.core.graph_record import GraphNode, GraphRecord, node
 from ascend_aclnn.core.interface import Recorder
 from ascend_aclnn.core.streams import Stream, entered_streams
 
+OTHER_CONTEXT = (107002, 107003, 107004)  # the thread has no context; the stream's or the graph's is another one
+
 
 class GraphStreamState(StreamState):
     """Stands for a stream while it is captured, or while it updates a task group."""
@@ -233,13 +235,13 @@ class NpuGraph(CapturedGraph, StreamGraph):
 
     # ---------------------------------------------------------------------------------------- replay
     def replay(self, stream: Optional[Stream]) -> None:
-        runtime, cells = self._runtime, self._runtime.cells
-        known = stream is None and cells.has_context and not runtime.closed and runtime.get_device(cells.device_at) == 0
-        if known and cells.device.value == self._device.index and not entered_streams():
-            target = self._device.default  # what target() finds in the common case, without the call
-        else:
+        runtime, status = self._runtime, OTHER_CONTEXT[0]
+        if stream is None and not runtime.closed and not entered_streams():
+            target = self._device.default  # as target() mostly finds; a wrong context is CANN's to refuse
+            status = self._execute(self._model, target.handle)
+        if status in OTHER_CONTEXT:
             target = self._session.target(stream)
-        status = self._execute(self._model, target.handle)
+            status = self._execute(self._model, target.handle)
         if status:
             raise runtime.error("aclmdlRIExecuteAsync", status)
         self.replayed = True
