@@ -135,8 +135,7 @@ class Device:
                 return
             while at < sent:
                 start = at % size
-                count = words[start]
-                at += count
+                at += words[start]
                 kind = words[start + 1]
                 if kind == filler:
                     continue
@@ -144,11 +143,11 @@ class Device:
                 if correlation:
                     kind &= mask
                 if kind != dropped and not (failed and kind == after):
-                    payload = records[(start + header + 1) * 8 : (start + count) * 8]
+                    body = start + header
                     if correlation:
-                        outcome = self.launch_timed(correlation, words[start + header], payload)
+                        outcome = self.launch_timed(correlation, words[body], records, 8 * body + 8)
                     else:
-                        outcome = self.launch(words[start + header], payload)
+                        outcome = self.launch(words[body], records, 8 * body + 8)
                     failed = outcome is not None and outcome[0] != 0
                 if outcome is None:
                     ring.done()
@@ -277,11 +276,14 @@ class Device:
         self.plans[number] = plan
         return 0, b""
 
-    def launch(self, number: int, addresses: memoryview) -> Optional[tuple[int, bytes]]:
-        """Phase two: a plan on an offset in device memory for each tensor. An error, or new shapes of outputs, if any."""
+    def launch(self, number: int, data: memoryview, at: int) -> Optional[tuple[int, bytes]]:
+        """Phase two: a plan on an offset in device memory for each tensor, which begin somewhere in the data.
+
+        An error, or new shapes of outputs, if any.
+        """
         plan = self.plans[number]
         try:
-            key = bytes(addresses[: 8 * plan.addresses]) if plan.addresses else b""
+            key = bytes(data[at : at + 8 * plan.addresses]) if plan.addresses else b""
             bound = plan.bound.get(key)
             if bound is None:
                 bound = self._bind(plan, key)
@@ -337,13 +339,13 @@ class Device:
 
     def launch_alone(self, payload: bytes) -> tuple[int, bytes]:
         """Phase two of a launch that is too long for the ring: u64 plan, addresses."""
-        return self.launch(int.from_bytes(payload[:8], "little"), memoryview(payload)[8:]) or (0, b"")
+        return self.launch(int.from_bytes(payload[:8], "little"), memoryview(payload), 8) or (0, b"")
 
-    def launch_timed(self, correlation: int, number: int, addresses: memoryview) -> Optional[tuple[int, bytes]]:
+    def launch_timed(self, correlation: int, number: int, data: memoryview, at: int) -> Optional[tuple[int, bytes]]:
         """The same, and notes when it ran."""
         begin = time.monotonic_ns()
         try:
-            return self.launch(number, addresses)
+            return self.launch(number, data, at)
         finally:
             self._times.append((correlation, begin, time.monotonic_ns()))
 
