@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn.cli import emulator
-from ascend_aclnn.cli.recording import add_failures
+from ascend_aclnn.cli.recording import add_bounds, add_failures, size
 from ascend_aclnn.core import files
 from ascend_aclnn.emulator.build import build
 from ascend_aclnn.layer import run as layer_run
@@ -62,18 +62,12 @@ def add_commands(subparsers: Any) -> None:
         help="print operators by their time, and write a trace for Perfetto: launches, streams, memory",
     )
     add_failures(command)
+    add_bounds(command)
     command.add_argument("--stacks", action="store_true", help="record the call site of each launch; --check does")
-    command.add_argument("--tensor-limit", type=_size, metavar="SIZE", help="data of larger tensors are left out (1G)")
-    command.add_argument("--file-limit", type=_size, metavar="SIZE", help="no data beyond this size of the file (16G)")
+    command.add_argument("--tensor-limit", type=size, metavar="SIZE", help="data of larger tensors are left out (1G)")
+    command.add_argument("--file-limit", type=size, metavar="SIZE", help="no data beyond this size of the file (16G)")
     command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
     command.set_defaults(run=_run)
-
-
-def _size(text: str) -> int:
-    match = re.fullmatch("([0-9]{1,18})([KMGT]?)", text, re.IGNORECASE | re.ASCII)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of bytes, as 512M or 16G")
-    return int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -140,7 +134,7 @@ def _checked(options: argparse.Namespace, program: list[str], record: Path) -> i
     """Runs a program and checks its launches meanwhile; its exit status, or 1 where a launch was wrong."""
     variables = _variables(options, record, options.check)
     process = subprocess.Popen(program, executable=_executable(program, variables), env=variables)
-    watch = _Watch(record, options.failures)
+    watch = _Watch(record, options)
     try:
         while process.poll() is None:
             wrong = watch.advance(ended=False)
@@ -211,13 +205,14 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 class _Watch:
     """The recordings of a program that runs, and what is found in them."""
 
-    def __init__(self, record: Path, failures: str) -> None:
-        from ascend_aclnn.layer.check import Checker
+    def __init__(self, record: Path, options: argparse.Namespace) -> None:
+        from ascend_aclnn.layer.check import MEMORY, Checker
         from ascend_aclnn.replay.failures import Failures
 
         self._checker = Checker
         self._record = record
-        self._failures = Failures(failures)
+        self._failures = Failures(options.failures)
+        self._bounds = MEMORY if options.memory is None else options.memory, options.seconds
         self.checkers: dict[Path, Any] = {}
         self.busy = False  # the last advance had something to do
         self._printed = Counter[str]()  # findings, by operator
@@ -238,7 +233,7 @@ class _Watch:
                 if not recording.header.clock:
                     recording.close()
                     continue
-                self.checkers[path] = self._checker(recording, self._failures)
+                self.checkers[path] = self._checker(recording, self._failures, *self._bounds)
         for path, checker in self.checkers.items():
             try:
                 soc: Optional[str] = known_soc(checker.recording.header.soc)
@@ -272,6 +267,8 @@ class _Watch:
             first = self.wrong[0]
             lines.append(f"first wrong launch: {first.title}: {first.text}")
         lines.append(f"checked {checked} launches: {len(self.wrong)} wrong; {sum(left_out.values())} not compared")
+        partly = sum(checker.partly for checker in self.checkers.values())
+        lines += [f"  {partly:>6} compared in part: --seconds was up"] if partly else []
         lines += [f"  {count:>6} not compared: {reason}" for reason, count in left_out.most_common(_REASONS)]
         notes = [note for checker in self.checkers.values() for note in checker.recording.notes()]
         return [*lines, *(f"  note: {note.splitlines()[0]}" for note in notes[:_REASONS])]

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import html
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -38,6 +39,7 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("--json", action="store_true", help="for programs")
     command.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures of what differs")
     add_failures(command)
+    add_bounds(command)
     command.set_defaults(run=run_replay)
 
     parser = subparsers.add_parser("recording", help="show, compare and cut recordings")
@@ -80,6 +82,27 @@ def add_failures(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_bounds(command: argparse.ArgumentParser) -> None:
+    """The options that bound what a launch costs the reference."""
+    command.add_argument(
+        "--memory",
+        type=size,
+        metavar="SIZE",
+        help="launches whose tensors are larger run by blocks of rows, or not (default: 4G, with --check 1G)",
+    )
+    command.add_argument(
+        "--seconds", type=float, metavar="S", help="of a launch that runs by blocks; the rest is left out"
+    )
+
+
+def size(text: str) -> int:
+    """A number of bytes from the command line."""
+    match = re.fullmatch("([0-9]{1,18})([KMGT]?)", text, re.IGNORECASE | re.ASCII)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of bytes, as 512M or 16G")
+    return int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ")
+
+
 def _add_range(command: argparse.ArgumentParser) -> None:
     command.add_argument("--op", type=int, metavar="N", help="this launch only")
     command.add_argument("--from", type=int, dest="first", metavar="N", help="the first launch (default: 0)")
@@ -120,7 +143,7 @@ def run_replay(options: argparse.Namespace) -> int:
         kept = Failures(options.failures)
         outcomes: list[Outcome] = []
         sections: list[str] = []
-        for outcome in replay(recording, chosen, options.compare):
+        for outcome in replay(recording, chosen, options.compare, options.memory, options.seconds):
             if outcome.difference:
                 outcome.recorded = kept.write(recording, outcome)
                 if len(sections) < _SHOWN:
@@ -171,8 +194,10 @@ def _replay_text(result: Replay, where: str, comparing: bool) -> str:
         if len(different) > _SHOWN:
             lines.append(f"... {len(different) - _SHOWN} more differ; --json lists all")
     alike = len(result.outcomes) - len(different) - sum(left_out.values())
+    partly = sum(bool(outcome.partly) for outcome in result.outcomes)
     verb = "as recorded" if comparing else "with the recorded status"
     lines.append(f"on {where}: {alike} launches {verb}, {len(different)} different, {sum(left_out.values())} left out")
+    lines += [f"  {partly:>6} only in part: --seconds was up"] if partly else []
     lines += [f"  {count:>6} left out: {reason}" for reason, count in left_out.most_common(_SHOWN)]
     return "\n".join(lines)
 

@@ -14,7 +14,6 @@ import concurrent.futures
 import hashlib
 import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Optional
 
@@ -68,8 +67,9 @@ def _libraries(directory: Path) -> list[Path]:
     return libraries
 
 
-def _digest(libraries: Iterable[Path], compiler: str) -> str:
+def _digest(libraries: list[Path], compiler: str) -> str:
     digest = hashlib.sha256(f"{identity(compiler)}\0{' '.join(FLAGS)}".encode())
+    digest.update("\0".join(sorted(entry.name for entry in libraries[0].parent.iterdir())).encode())
     for path in libraries:
         status = path.stat()
         digest.update(os.fsencode(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0"))
@@ -147,6 +147,11 @@ def _make(work: Path, libraries: list[Path], compiler: str) -> None:
     for entry in sorted(home.iterdir()):
         if entry.name not in ("lib64", cache.MARK, MARK):
             (work / HOME / entry.name).symlink_to(entry)
+    for entry in sorted(
+        libraries[0].parent.iterdir()
+    ):  # what is opened by its path in the directory that CANN seems to be in
+        if entry.name not in jobs and entry.name != cache.MARK:
+            (lib64 / entry.name).symlink_to(entry)
     (lib64 / MARK).write_text(json.dumps({"libraries": [str(path) for path in libraries], "left_out": left_out}))
     files.remove_tree(sources)
     cache.finish(work)

@@ -58,6 +58,7 @@ class Finding(NamedTuple):
         return {**record, "inputs": list(self.inputs), "site": site, "recorded": recorded}
 
 
+MEMORY = 1 << 30  # bytes of a launch's tensors; larger ones are compared by blocks of rows
 NOT_FINITE = "NaN or infinity"
 _FRAMES, _WORST = 4, 3
 
@@ -106,9 +107,17 @@ class Memory:
 class Checker:
     """Checks the launches of one recording, in order, as it grows. The NumPy backend is in use."""
 
-    def __init__(self, recording: Recording, failures: Optional[Failures] = None) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        failures: Optional[Failures] = None,
+        memory: int = MEMORY,
+        seconds: Optional[float] = None,
+    ) -> None:
         self.recording = recording
         self._failures = failures
+        self._memory_limit, self._seconds = memory, seconds
+        self.partly = 0  # launches of which a part was compared
         self.checked = 0  # launches that were compared
         self.left_out: dict[str, int] = {}  # why others were not
         self.findings: list[Finding] = []
@@ -146,9 +155,7 @@ class Checker:
             return
         has_data = any(tensor.before or tensor.after for value in launch.values for tensor in value.tensors())
         try:
-            outcome = (
-                next(iter(replay(self.recording, [launch.index]))) if has_data else Outcome(launch, left_out=_NO_DATA)
-            )
+            outcome = self._replayed(launch) if has_data else Outcome(launch, left_out=_NO_DATA)
         except RecordingError as error:
             outcome = Outcome(launch, left_out=str(error))
         inherited = next((source.origin for source in sources if source.origin is not None), None)
@@ -157,6 +164,7 @@ class Checker:
             self._count(outcome.left_out)
         else:
             self.checked += 1
+            self.partly += bool(outcome.partly)
         if outcome.difference and not launch.late:
             if self._failures is not None:
                 outcome.recorded = self._failures.write(self.recording, outcome)
@@ -169,6 +177,9 @@ class Checker:
             if stop > start:
                 written = Written(start, stop, launch.index, launch.operator.name, inherited, not_finite)
                 self._memory.write(written)
+
+    def _replayed(self, launch: Launch) -> Outcome:
+        return next(iter(replay(self.recording, [launch.index], True, self._memory_limit, self._seconds)))
 
     def _finiteness(self, launch: Launch) -> Generator[Finding, None, bool]:
         """Whether the results have NaN or infinity; a finding where the inputs had none, the first time."""

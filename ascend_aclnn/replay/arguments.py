@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
 import numpy as np
 
 from ascend_aclnn.backends.interface import current_backend
-from ascend_aclnn.catalog import Kind, Operator
+from ascend_aclnn.catalog import Kind, Operator, Parameter
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
@@ -25,11 +25,9 @@ def arguments(recording: Recording, launch: Launch, operator: Operator) -> list[
 
     Unavailable where data that the operator reads were not recorded; RecordingError where the file asks for what cannot be.
     """
-    _check_prototype(launch, operator)
+    check_prototype(launch, operator)
     memory = _Memory(recording, launch, operator)
-    return [
-        _value(operator, parameter.name, parameter.kind, value, memory) for parameter, value in _pairs(launch, operator)
-    ]
+    return [value_of(parameter, value, memory.tensor) for parameter, value in _pairs(launch, operator)]
 
 
 def outputs(launch: Launch, operator: Operator, values: list[Any]) -> Iterator[tuple[str, TensorValue, Tensor]]:
@@ -49,7 +47,8 @@ def _pairs(launch: Launch, operator: Operator) -> Iterator[tuple[Any, Value]]:
     return zip(operator.parameters, launch.values)
 
 
-def _check_prototype(launch: Launch, operator: Operator) -> None:
+def check_prototype(launch: Launch, operator: Operator) -> None:
+    """Unavailable where the recorded parameters are not this version's."""
     names = tuple(parameter.name for parameter in operator.parameters)
     if launch.operator.parameters != names:
         raise Unavailable(
@@ -58,19 +57,20 @@ def _check_prototype(launch: Launch, operator: Operator) -> None:
         )
 
 
-def _value(operator: Operator, name: str, kind: Kind, value: Value, memory: _Memory) -> Any:
+def value_of(parameter: Parameter, value: Value, tensor: Callable[[TensorValue], Tensor]) -> Any:
+    """A recorded value as ``Executor`` takes it; ``tensor`` makes the tensors."""
     if value.kind == "tensor":
-        return memory.tensor(value.content)
+        return tensor(value.content)
     if value.kind == "tensors":
-        return [None if member is None else memory.tensor(member) for member in value.content]
+        return [None if member is None else tensor(member) for member in value.content]
     if value.kind == "scalar":
-        return _scalar(name, value.content)
+        return _scalar(parameter.name, value.content)
     if value.kind == "scalars":
-        return [None if member is None else _scalar(name, member) for member in value.content]
+        return [None if member is None else _scalar(parameter.name, member) for member in value.content]
     if value.kind == "unknown":
-        raise Unavailable(f"{name} was a handle that the recorder had not seen made")
-    if value.kind == "integer" and kind in (Kind.BOOL, Kind.DATA_TYPE):
-        return bool(value.content) if kind is Kind.BOOL else int(value.content)
+        raise Unavailable(f"{parameter.name} was a handle that the recorder had not seen made")
+    if value.kind == "integer" and parameter.kind in (Kind.BOOL, Kind.DATA_TYPE):
+        return bool(value.content) if parameter.kind is Kind.BOOL else int(value.content)
     return value.content
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import html
 from collections.abc import Iterable, Iterator
 from typing import Any, Optional
@@ -18,7 +19,8 @@ from ascend_aclnn.core.streams import synchronize
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.executor import Executor
 from ascend_aclnn.recording import Launch, Recording, TensorValue
-from ascend_aclnn.replay.arguments import Unavailable, arguments, outputs
+from ascend_aclnn.replay import blocks
+from ascend_aclnn.replay.arguments import Unavailable, arguments, check_prototype, outputs, value_of
 from ascend_aclnn.testing import failures
 from ascend_aclnn.testing.compare import Comparison, compare
 from ascend_aclnn.testing.rounding import one_sided
@@ -32,6 +34,7 @@ class Outcome:
     difference: str = ""
     left_out: str = ""
     comparisons: dict[str, Comparison] = dataclasses.field(default_factory=dict)  # by output
+    partly: str = ""  # which part was run, where it was not all: "12 of 64 blocks of rows"
     recorded: list[str] = dataclasses.field(
         default_factory=list
     )  # lines that name the file of its own, if there is one
@@ -44,7 +47,7 @@ class Outcome:
         if self.left_out:
             return f"{self.title} was not run again: {self.left_out}"
         if not self.difference:
-            return f"{self.title} is as recorded"
+            return f"{self.title} is as recorded" + (f" in {self.partly}" if self.partly else "")
         site = self.launch.site[:1]
         where = "".join(f"\n  launched at {frame}" for frame in site)
         return f"{self.title} differs: {self.difference}{where}"
@@ -79,6 +82,7 @@ class Outcome:
             "operator": self.launch.operator.name,
             "difference": self.difference,
             "left_out": self.left_out,
+            "partly": self.partly,
             "outputs": {
                 name: {"accurate": one.accurate, "reason": one.reason, "wrong": one.wrong, "figures": one.figures}
                 for name, one in self.comparisons.items()
@@ -103,23 +107,36 @@ class Replay:
         return self.first is None and any(not outcome.left_out for outcome in self.outcomes)
 
 
-def replay(recording: Recording, launches: Optional[Iterable[int]] = None, comparing: bool = True) -> Iterator[Outcome]:
+def replay(
+    recording: Recording,
+    launches: Optional[Iterable[int]] = None,
+    comparing: bool = True,
+    memory: Optional[int] = None,
+    seconds: Optional[float] = None,
+) -> Iterator[Outcome]:
     """Runs launches again, each on its recorded inputs, on the backend in use; by default all of them.
+
+    A launch whose tensors have more than ``memory`` bytes together (default: the recording's limit) is run by blocks of rows,
+    where its operator computes rows from rows, for about ``seconds`` at most; others of that size are left out.
 
     With ``comparing``, results are held against the recorded ones by the operator's accuracy standard: on the NumPy backend
     the reference's results are the golden ones, on a device the recorded ones.
     """
     for index in range(len(recording.launches)) if launches is None else launches:
-        yield _replayed(recording, recording.launches[index], comparing)
+        bound = recording.limit if memory is None else min(memory, recording.limit)
+        yield _replayed(recording, recording.launches[index], comparing, bound, seconds)
 
 
-def _replayed(recording: Recording, launch: Launch, comparing: bool) -> Outcome:
+def _replayed(recording: Recording, launch: Launch, comparing: bool, memory: int, seconds: Optional[float]) -> Outcome:
     outcome = Outcome(launch)
     if launch.operator.name == failures.COMPARE:
         _compare_again(recording, launch, outcome)
         return outcome
     try:
         operator = _operator(launch)
+        if comparing and blocks.nbytes_of(launch) > memory:
+            _by_blocks(recording, launch, operator, outcome, memory, seconds)
+            return outcome
         values = arguments(recording, launch, operator)
         status, text = _run(operator, values)
         outcome.difference = _status_difference(launch, status, text)
@@ -173,6 +190,45 @@ def _run(operator: Operator, values: list[Any]) -> tuple[int, str]:
     return 0, ""
 
 
+def _by_blocks(
+    recording: Recording, launch: Launch, operator: Operator, outcome: Outcome, memory: int, seconds: Optional[float]
+) -> None:
+    """Runs and compares a launch by blocks of rows."""
+    check_prototype(launch, operator)
+    rows = blocks.rows_of(operator, launch)
+    reason = f"its tensors have {blocks.nbytes_of(launch)} bytes; the limit is {memory}"
+    if rows is None:
+        raise Unavailable(f"{reason}, and it is not known to compute rows from rows")
+    outputs = [(at, p) for at, p in enumerate(operator.parameters) if p.direction != "in" and at in rows.dimensions]
+    for parameter, value in zip(operator.parameters, launch.values):
+        if parameter.direction != "out" and any(t.before is None for t in value.tensors()):
+            raise Unavailable(f"the data of {parameter.name} were not recorded")
+    if launch.statuses != (0, 0) or not any(launch.values[at].content.after for at, _ in outputs):
+        raise Unavailable(f"{reason}, and its results were not recorded")
+    listed, done = rows.blocks(memory), 0
+    arrays = blocks.Arrays(recording)
+    for start, stop in blocks.timed(listed, seconds):
+        block = blocks.Block(rows, start, stop, arrays)
+        values = [
+            value_of(parameter, value, functools.partial(block.tensor, at=at))
+            for at, (parameter, value) in enumerate(zip(operator.parameters, launch.values))
+        ]
+        done += 1
+        status, text = _run(operator, values)
+        if status:
+            outcome.difference = f"rows {start} to {stop} are refused with status {status}: {text}"
+            break
+        for at, parameter in outputs:
+            came = arrays.after(launch.values[at].content)
+            if came is not None:
+                name = f"{parameter.name}[{':, ' * rows.dimensions[at]}{start}:{stop}]"
+                _judge(outcome, operator, name, block.cut(came, rows.dimensions[at]), values[at])
+        if outcome.difference:
+            break
+    if done < len(listed) and not outcome.difference:
+        outcome.partly = f"{done} of {len(listed)} blocks of rows"
+
+
 def _status_difference(launch: Launch, status: int, text: str) -> str:
     first, second = launch.statuses
     recorded = first if first else second
@@ -186,28 +242,36 @@ def _status_difference(launch: Launch, status: int, text: str) -> str:
 
 
 def _compare(recording: Recording, launch: Launch, operator: Operator, values: list[Any], outcome: Outcome) -> None:
-    reference = current_backend().name == "numpy"
     missing = True
     for name, recorded, tensor in outputs(launch, operator, values):
         if recorded.after is None or not recorded.description.byte_range[1]:
             continue
         missing = False
         try:
-            result = tensor.numpy()
             came = _recorded(recording, recorded, tensor)
         except TypeError as error:  # a data type without values on the host
             raise Unavailable(f"{name}: {error}") from None
-        actual, golden = (came, result) if reference else (result, came)
-        comparison = outcome.comparisons[name] = compare(actual, golden, operator=operator.name)
-        text = described(comparison) if not comparison.accurate else ""
-        if not text:
-            comparison.forget_arrays()
-        if reference and not text and comparison.standard != "unspecified":
-            text = one_sided(operator.name, actual, golden)
-        if text and not outcome.difference:
-            outcome.difference = f"{name} {tensor.dtype.name} {tensor.shape}: {text}"
+        _judge(outcome, operator, name, came, tensor)
     if missing and launch.statuses[1] is not None:
         outcome.left_out = f"its results were not recorded{f' ({launch.left_out})' if launch.left_out else ''}"
+
+
+def _judge(outcome: Outcome, operator: Operator, name: str, came: npt.NDArray[Any], tensor: Tensor) -> None:
+    """Compares what came out of a launch with what was recorded."""
+    reference = current_backend().name == "numpy"
+    try:
+        result = tensor.numpy()
+    except TypeError as error:  # a data type without values on the host
+        raise Unavailable(f"{name}: {error}") from None
+    actual, golden = (came, result) if reference else (result, came)
+    comparison = outcome.comparisons[name] = compare(actual, golden, operator=operator.name)
+    text = described(comparison) if not comparison.accurate else ""
+    if not text:
+        comparison.forget_arrays()
+    if reference and not text and comparison.standard != "unspecified":
+        text = one_sided(operator.name, actual, golden)
+    if text and not outcome.difference:
+        outcome.difference = f"{name} {tensor.dtype.name} {tensor.shape}: {text}"
 
 
 def _recorded(recording: Recording, recorded: TensorValue, tensor: Tensor) -> npt.NDArray[Any]:

@@ -158,8 +158,8 @@ def test_values_of_another_kind_leave_the_process_alive(tmp_path: Path) -> None:
     with Recording(path) as recording, aclnn.use_backend("numpy"):
         (outcome,) = replay(recording, [0])
         assert "TypeError" in outcome.left_out
-        with pytest.raises(ValueError, match="the limit is"):
-            list(replay(recording, [1]))
+        (outcome,) = replay(recording, [1])
+        assert "the limit is" in outcome.left_out
 
 
 # ------------------------------------------------------------------------------------------------ differences
