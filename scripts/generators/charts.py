@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
 COLOURS = ("first", "second", "third")
 WIDTH, NAMES, BAR = 640, 230, 11
+LETTER = 7.2  # pixels that a letter of a row takes, on average, in wide fonts
 
 
 class Chart(NamedTuple):
@@ -101,7 +102,9 @@ def svg(height: int, title: str, lines: Sequence[str]) -> str:
 def bars(names: Sequence[str], rows: Sequence[tuple[str, Sequence[Optional[float]]]], chart: Chart) -> str:
     """Horizontal bars, grouped by row."""
     numbers = [value for _, values in rows for value in values if value is not None]
-    room = WIDTH - NAMES - 60
+    labels = [name if len(name) < 40 else f"{name[:38]}…" for name, _ in rows]
+    start = max(NAMES, round(LETTER * max(map(len, labels))) + 8)  # where bars begin
+    room = WIDTH - start - 60
 
     def length(value: float) -> float:
         if chart.logarithmic:
@@ -110,20 +113,20 @@ def bars(names: Sequence[str], rows: Sequence[tuple[str, Sequence[Optional[float
         return room * value / max(numbers)
 
     lines, y = legend(names) if len(names) > 1 else [], 30
-    for name, values in rows:
+    for label, (_, values) in zip(labels, rows):
         shown = [(value, colour) for value, colour in zip(values, COLOURS) if value is not None]
         if not shown:
             continue
         middle = y + BAR * len(shown) / 2 + 4
-        lines.append(text_element(NAMES - 8, middle, name if len(name) < 40 else f"{name[:38]}…", 'text-anchor="end"'))
+        lines.append(text_element(start - 8, middle, label, 'text-anchor="end"'))
         for value, colour in shown:
             lines.append(
-                f'<rect class="{colour}" x="{NAMES}" y="{y}" width="{max(1, length(value)):.1f}" height="{BAR - 2}"/>'
+                f'<rect class="{colour}" x="{start}" y="{y}" width="{max(1, length(value)):.1f}" height="{BAR - 2}"/>'
             )
-            lines.append(text_element(NAMES + length(value) + 5, y + BAR - 3, f"{value:g}", 'class="light"'))
+            lines.append(text_element(start + length(value) + 5, y + BAR - 3, f"{value:g}", 'class="light"'))
             y += BAR
         y += 7
-    lines.append(text_element(NAMES, y + 10, chart.unit, 'class="light"'))
+    lines.append(text_element(start, y + 10, chart.unit, 'class="light"'))
     return svg(y + 18, f"{', '.join(names)}: {chart.unit}", lines)
 
 

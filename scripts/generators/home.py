@@ -61,6 +61,12 @@ print(y.mean(), rstd.shape)""",
     ),
 )  # fmt: skip
 
+COMMENTS = (
+    ("# queued on the NPU", "# 下发到 NPU，异步执行"),
+    ("# waits for it", "# 等待结果"),
+    ("# or .npu()", "# 或 .npu()"),
+    ("# a torch.Tensor", "# 返回 torch.Tensor"),
+)
 TITLE = "ascend_aclnn"
 LEAD = (
     "Every operator of CANN's <code>aclnn</code> interface as a Python function. On an Ascend NPU it runs CANN's kernel,"
@@ -158,6 +164,9 @@ def page(language: int) -> str:
     tabs = []
     for titles, sentences, kind, code in TABS:
         tabs += [f'=== "{titles[language]}"', "", f"    ```{kind}"]
+        if language:
+            for english, chinese in COMMENTS:
+                code = code.replace(english, chinese)
         tabs += [f"    {line}".rstrip() for line in code.splitlines()]
         tabs += ["    ```", "", f"    {sentences[language]}", ""]
     return "\n".join(

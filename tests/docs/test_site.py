@@ -191,6 +191,14 @@ def test_the_tabs_of_the_home_page_run(generators: Any, monkeypatch: pytest.Monk
                     function(backend)
 
 
+def test_comments_of_the_tabs_are_chinese_on_the_chinese_page(generators: Any) -> None:
+    english, chinese = (generators.home.page(language) for language in (0, 1))
+    assert english.count("<svg") == chinese.count("<svg") == 1  # one drawing for all widths
+    comments = [line.partition("  # ")[2] for line in chinese.splitlines() if "  # " in line]
+    assert len(comments) == english.count("  # ") == len(generators.home.COMMENTS)
+    assert all(re.search("[\u4e00-\u9fff]", comment) for comment in comments), comments
+
+
 def test_charts_draw_the_figures_of_their_tables(generators: Any) -> None:
     charts = generators.charts
     for name, chart in charts.CHARTS.items():
@@ -203,6 +211,9 @@ def test_charts_draw_the_figures_of_their_tables(generators: Any) -> None:
         if not chart.bins:
             assert drawn.count("<rect") == len(values) + (len(names) if len(names) > 1 else 0)
             assert all(f">{value:g}</text>" in drawn for value in values)
+            starts = [float(x) for x in re.findall(r'<rect class="first" x="([\d.]+)" y="(?!6")', drawn)]
+            longest = max(len(label) for label in re.findall(r'text-anchor="end"[^>]*>([^<]*)<', drawn))
+            assert min(starts) >= 7 * longest  # names have room
         page = charts.with_chart(
             f"docs/results/{name}.md", (ROOT / f"docs/results/{name}.md").read_text(encoding="utf-8")
         )
