@@ -102,7 +102,9 @@ def add_commands(subparsers: Any) -> None:
 
     command = commands.add_parser("check", help="what a client's libraries ask of CANN and the emulated one lacks")
     command.add_argument("libraries", nargs="+", metavar="LIBRARY", help="shared libraries, extension modules too")
-    command.add_argument("--names", action="store_true", help="also operators that they look up by name (aclnn...)")
+    command.add_argument(
+        "--names", action="store_true", help="also operators that they look up by name (aclnn..., Atb...)"
+    )
     _add_build_options(command)
     command.set_defaults(run=_check)
 

@@ -55,8 +55,8 @@ def check(paths: Sequence[str], libraries: Path) -> Iterator[Lacks]:
 
 
 def _looked_up(path: Path) -> set[str]:
-    """The operators whose names a library holds as text, for dlsym."""
-    names = elf.strings(path, "aclnn[A-Z][A-Za-z0-9]*")
+    """The operators whose names a library holds as text, for dlsym; ATB's are known by their phase one."""
+    names = elf.strings(path, f"aclnn[A-Z][A-Za-z0-9]*|Atb[A-Z][A-Za-z0-9]*{catalog.PHASE_ONE}")
     return {name.removesuffix(catalog.PHASE_ONE) for name in names}
 
 

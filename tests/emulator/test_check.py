@@ -17,7 +17,8 @@ CLIENT = """
 extern int aclrtMalloc(void **, unsigned long, int);
 extern int aclrtFromAnotherPlanet(void);
 extern int helper(void);
-const char *const names[] = {"aclnnAdd", "aclnnNoSuchThingGetWorkspaceSize"};
+const char *const names[] = {
+    "aclnnAdd", "aclnnNoSuchThingGetWorkspaceSize", "AtbMLAGetWorkspaceSize", "AtbNoSuchThingGetWorkspaceSize", "AtbTensor"};
 int client(void) { return aclrtMalloc(0, 0, 0) + aclrtFromAnotherPlanet() + helper() + (names[0] != names[1]); }
 """
 
@@ -45,6 +46,7 @@ def test_what_a_client_lacks_is_printed(emulator_home: Path, tmp_path: Path, cap
     assert capsys.readouterr().out.splitlines() == [
         f"libclient.so: library {nowhere}",
         "libclient.so: symbol aclrtFromAnotherPlanet",
+        "libclient.so: looks up AtbNoSuchThing",
         "libclient.so: looks up aclnnNoSuchThing",
     ]
     assert main(["emulator", "check", str(helper)]) == 0
