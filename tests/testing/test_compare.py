@@ -166,6 +166,8 @@ def test_an_error_names_the_worst_element() -> None:
     with pytest.raises(AssertionError, match=rf"\[2, 3\] actual 9.0, golden {GOLDEN[2, 3]}") as caught:
         assert_accurate(wrong, GOLDEN)
     assert "not accurate: " in str(caught.value) and "ULP" in str(caught.value)
+    shown = [str(entry.path) for entry in caught.traceback if not entry.ishidden(caught)]
+    assert shown == [__file__]  # the line of the test, and none of the package
     comparison = compare(wrong, GOLDEN)
     assert json.loads(comparison.to_json())["worst"][0]["index"] == [2, 3]
     assert isinstance(assert_accurate(GOLDEN.astype(np.float32), GOLDEN), Comparison)
