@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
 from ascend_aclnn import catalog
+from ascend_aclnn.catalog import atb
 from ascend_aclnn.core import error_codes
 
 VARIABLE = "ASCEND_EMULATOR_FAULT"
@@ -126,7 +127,8 @@ def _check_name(fault: Fault) -> None:
 
 
 def _operators(pattern: str) -> Iterator[str]:
-    names = list(catalog.names())
+    """Operators of the catalog, and ATB's ("PagedAttentionOperation")."""
+    names = [*catalog.names(), *(atb.get(name).operator.name for name in atb.names())]
     if pattern in names:
         yield pattern
     elif "*" in pattern or "?" in pattern:

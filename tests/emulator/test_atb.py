@@ -54,3 +54,10 @@ def test_a_cpp_caller(emulator_home: Path, tmp_path: Path) -> None:
     assert len(refusals) == 11 and all(line.startswith("[ERROR] ") for line in refusals), done.stderr
     assert "scaleType is 1; the emulated device takes SCALE_TYPE_TOR (0)" in done.stderr
     assert "contextLens has no data on the host" in done.stderr
+    wrong = subprocess.run(
+        [str(program)],
+        env={**environment, "ASCEND_EMULATOR_FAULT": "LinearOperation:after=1:stale"},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    results = [line for line in wrong.stdout.splitlines() if " result " in line]
+    assert results[0].endswith("15 30 35 45") and not results[1].endswith("20 40 40 50"), wrong.stderr

@@ -37,9 +37,9 @@ def test_a_rule_is_read_and_written(text: str, fault: Fault) -> None:
 def test_who_makes_a_fault_follows_from_its_kind_and_name() -> None:
     made = {
         text: parse(text)[0].of_device
-        for text in ("aclnnAdd:slow=1", "aclnnAdd:status=561000", "aclrt*:slow=1", "aclnn*:die")
+        for text in ("aclnnAdd:slow=1", "aclnnAdd:status=561000", "aclrt*:slow=1", "aclnn*:die", "RopeOperation:nan")
     }
-    assert list(made.values()) == [True, False, False, True]
+    assert list(made.values()) == [True, False, False, True, True]
 
 
 @pytest.mark.parametrize(
