@@ -557,13 +557,14 @@ def main(arguments: Optional[list[str]] = None) -> int:
         for text in row.wrong:
             print(text)
     if options.write:
-        write(rows, options.cann)
+        write(rows, options.cann, most)
     return int(any(row.missed or row.false_alarms or row.tried == 0 for row in rows))
 
 
-def write(rows: list[Row], cann: str) -> None:
+def write(rows: list[Row], cann: str, most: Optional[int]) -> None:
     import bench_results
 
+    chosen = "--long" if most is None else f"--most {most}"
     text = (
         f"CANN {cann}. Each wait of a program (a wait for an event, a synchronisation, a query) is taken away in a run of its "
         "own, and `emulator run --validate` must name launches that have lost their order by it, and no others. Which those "
@@ -572,7 +573,9 @@ def write(rows: list[Row], cann: str) -> None:
         "unchanged program or without one of its waits."
     )
     table = bench_results.Table(HEAD, [[str(cell) for cell in row[:6]] for row in rows])
-    bench_results.write("races", "Deleted waits", f"scripts/race_table.py --long --cann {cann} --write", text, [table])
+    bench_results.write(
+        "races", "Deleted waits", f"scripts/race_table.py {chosen} --cann {cann} --write", text, [table]
+    )
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any, Optional
 from ascend_aclnn.cli import emulator
 from ascend_aclnn.cli.recording import add_bounds, add_failures, size
 from ascend_aclnn.core import files
+from ascend_aclnn.emulator import validation
 from ascend_aclnn.emulator.build import build
 from ascend_aclnn.layer import run as layer_run
 
@@ -47,6 +48,19 @@ def add_commands(subparsers: Any) -> None:
         metavar="WHAT",
         help="compare launches with their NumPy references as the program runs; WHAT as for --data (default: all)",
     )
+    command.add_argument(
+        "--validate",
+        type=validation.parse,
+        nargs="?",
+        const=",".join(validation.KINDS),
+        metavar="LIST",
+        help="when the program has ended: name launches that no order protects (sync), and wrong use of memory and handles "
+        "(memory); exit with status 1 if there is any (default: memory,sync)",
+    )
+    command.add_argument(
+        "--validate-suppress", type=Path, metavar="FILE", help="findings that do not count, as in emulator run"
+    )
+    command.add_argument("--validate-json", type=Path, metavar="FILE", help="gets these findings as JSON")
     command.add_argument("--stop", action="store_true", help="with --check: end the program at the first wrong launch")
     command.add_argument(
         "--report",
@@ -72,15 +86,17 @@ def add_commands(subparsers: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     program = options.program[1:] if options.program[:1] == ["--"] else options.program
-    wanted = (options.record, options.check, options.report, options.profile)
-    if not program or wanted == (None, None, None, None):
+    wanted = (options.record, options.check, options.report, options.profile, options.validate)
+    if not program or all(option is None for option in wanted):
         what = "no program given" if not program else "nothing to do"
         print(
             f"ascend-aclnn: layer run: {what}; write: ascend-aclnn layer run --record FILE -- PROGRAM ARGS "
-            "(or --check, --report, --profile)",
+            "(or --check, --validate, --report, --profile)",
             file=sys.stderr,
         )
         return 2
+    if options.validate is not None:
+        return _validated(options, program)
     if options.check is None and options.report is None and options.profile is None:
         variables = _variables(options, options.record, options.data)
         sys.stdout.flush()
@@ -101,7 +117,7 @@ def _variables(options: argparse.Namespace, record: Path, data: str) -> dict[str
     taken = existing(record)
     if taken:
         raise FileExistsError(f"{taken[0]} is there already; remove it, or give another name")
-    stacks = options.stacks or options.check is not None
+    stacks = options.stacks or options.check is not None or options.validate is not None
     settings = layer_run.Options(
         record, data, stacks, options.tensor_limit, options.file_limit, options.profile is not None
     )
@@ -191,6 +207,50 @@ def _survey(options: argparse.Namespace, record: Path, findings: dict[str, dict[
     if options.profile is not None:
         trace = {"traceEvents": events, "displayTimeUnit": "ns"}
         options.profile.write_text(json.dumps(trace), encoding="utf-8")
+
+
+def _validated(options: argparse.Namespace, program: list[str]) -> int:
+    """Runs a program, and looks at its recordings; 1 where something was found that is no warning, else its exit status."""
+    if (options.check, options.report, options.profile) != (None, None, None):
+        raise ValueError("--validate is a run of its own, without --check, --report and --profile")
+    if options.record is not None:
+        return _look(options, program, options.record)
+    folder = Path(tempfile.mkdtemp(prefix="ascend-aclnn-validate-"))
+    try:
+        return _look(options, program, folder / "validate.aclnn")
+    finally:
+        files.remove_tree(folder)
+
+
+def _look(options: argparse.Namespace, program: list[str], record: Path) -> int:
+    from ascend_aclnn.layer.validate import Validator, summary
+    from ascend_aclnn.recording import Recording
+
+    patterns = [] if options.validate_suppress is None else validation.suppressions(options.validate_suppress)
+    variables = _variables(options, record, options.data)
+    process = subprocess.Popen(program, executable=_executable(program, variables), env=variables)
+    try:
+        process.wait()
+    except KeyboardInterrupt:  # the program has got it, too
+        process.wait()
+    validators, found = {}, []
+    for path in existing(record):
+        validators[path.name] = Validator(options.validate)
+        with Recording(path) as recording:
+            findings = validators[path.name].run(recording)
+        shown = [f for f in findings if not validation.is_suppressed(patterns, f.identifier, f.text)]
+        for finding in shown:
+            mark = "warning: " if finding.severity == "warning" else ""
+            often = f" ({finding.times} times)" if finding.times > 1 else ""
+            print(f"ascend-aclnn validate: {mark}{finding.identifier}: {finding.text}{often}", file=sys.stderr)
+        found += shown
+    print(f"ascend-aclnn validate: {summary(iter(validators.values()))}", file=sys.stderr, flush=True)
+    if options.validate_json is not None:
+        report = {"version": 1, "findings": [finding.to_json() for finding in found]}
+        options.validate_json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    if any(finding.severity == "error" for finding in found):
+        return validation.FOUND
+    return _status(process)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

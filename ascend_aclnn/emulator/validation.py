@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fnmatch
 import json
 import os
 import signal
@@ -56,6 +57,19 @@ def read(path: Union[str, Path]) -> list[dict[str, Any]]:
         else:
             found[key] = {**record, "times": 1}
     return list(found.values())
+
+
+def suppressions(path: Path) -> list[tuple[str, str]]:
+    """The patterns of a file: of an identifier, and of the text. OSError where it cannot be read."""
+    lines = (line.split(None, 1) for line in path.read_text(encoding="utf-8").splitlines())
+    return [(words[0], f"*{''.join(words[1:]).strip()}*") for words in lines if words and words[0][0] != "#"]
+
+
+def is_suppressed(patterns: Sequence[tuple[str, str]], identifier: str, text: str) -> bool:
+    """What the libraries decide in the same way."""
+    return any(
+        fnmatch.fnmatchcase(identifier, first) and fnmatch.fnmatchcase(text, second) for first, second in patterns
+    )
 
 
 def variables(report: Report, path: str) -> dict[str, str]:

@@ -23,10 +23,18 @@ _RECORDED = re.compile(
     "acl(Init|Finalize|rt(Set|Reset)Device(Force)?|rt(Create|Destroy)Context"
     "|rt(Malloc|Free)(?!Buf)\\w*|rt(Memcpy|Memset)\\w*|rt(Reserve|Release)MemAddress\\w*|rt(Unm|M)apMem"
     "|rtHost(Unr|R)egister(V2)?|rt(Create|Destroy)(Stream|Event)(?!Config)\\w*|rt(Record|Reset)Event(WithFlag)?"
-    "|rtSynchronize\\w+|rtStreamWaitEvent\\w*|rtStreamAbort|rtLaunch\\w+"
+    "|rtSynchronize\\w+|rtStreamWaitEvent\\w*|rtStreamAbort|rtLaunch\\w+|rtQueryEvent(Wait)?(Status)?|rtStreamQuery"
     "|mdlRI(CaptureBegin|CaptureEnd|ExecuteAsync|Execute|Destroy))"
     "|Hccl(?!.*(GetRank|GetComm|ErrorString|Capability|GetConfig|ConfigGetInfo|GetHandle))\\w+"
 )
+
+# Queries, which are recorded only where they say this: how often a program asks is nothing to look at.
+_COMPLETE = {
+    "aclrtQueryEvent": "ACL_EVENT_STATUS_COMPLETE",
+    "aclrtQueryEventStatus": "ACL_EVENT_RECORDED_STATUS_COMPLETE",
+    "aclrtQueryEventWaitStatus": "ACL_EVENT_WAIT_STATUS_COMPLETE",
+    "aclrtStreamQuery": "ACL_STREAM_STATUS_COMPLETE",
+}
 
 # What the layer does before and after single functions; `result_` is what the function returned.
 _TENSOR = "viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum"
@@ -279,6 +287,8 @@ def _function(name: str, row: dict[str, Any]) -> Iterator[str]:
         yield f"    layer_after_collective(buffers_, {len(_BUFFERS[name])}, (int)result_, stream);"
     if name in _AFTER:
         yield f"    {_AFTER[name]}"
+    if name in _COMPLETE:
+        yield f"    if (result_ == 0 && status != NULL && *status != {_COMPLETE[name]}) return result_;"
     if recorded:
         values = ", ".join(_boxed(_kind(ctype), parameter) for parameter, ctype in row["params"]) or "{.integer = 0}"
         yield f"    const layer_value values_[] = {{{values}}};"
