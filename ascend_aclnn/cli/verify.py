@@ -167,7 +167,10 @@ def _interruptible() -> Iterator[None]:
 def _verify(report: Report, batches: Batches, minutes: Optional[float]) -> None:
     """Tries the units that are left, until the time is up."""
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
-    with _progress(len(report.left)) as step, contextlib.closing(batches.outcomes(list(report.left))) as outcomes:
+    with (
+        _progress(len(report.left), report.sample > 0) as step,
+        contextlib.closing(batches.outcomes(list(report.left))) as outcomes,
+    ):
         try:
             for outcome in outcomes:
                 report.outcomes.append(outcome)
@@ -294,7 +297,7 @@ def _device(options: argparse.Namespace, numbers: dict[str, list[int]]) -> tuple
 
 
 @contextlib.contextmanager
-def _progress(total: int) -> Iterator[Callable[[Outcome], None]]:
+def _progress(total: int, mixed: bool) -> Iterator[Callable[[Outcome], None]]:
     """Shows outcomes as they come: a bar on a terminal, where tqdm is installed, else a line for each family."""
     bar = None
     if sys.stderr.isatty():
@@ -304,7 +307,7 @@ def _progress(total: int) -> Iterator[Callable[[Outcome], None]]:
             bar = tqdm(total=total, unit="operator", file=sys.stderr)
         except ImportError:
             pass
-    lines = _FamilyLines()
+    lines = _Lines(mixed)
 
     def step(outcome: Outcome) -> None:
         if bar is None:
@@ -324,15 +327,17 @@ def _progress(total: int) -> Iterator[Callable[[Outcome], None]]:
             bar.close()
 
 
-class _FamilyLines:
-    """A line for each family, when it is done."""
+class _Lines:
+    """A line for each family, when it is done; where families are mixed, for each hundred."""
 
-    def __init__(self) -> None:
+    def __init__(self, mixed: bool) -> None:
+        self._mixed = mixed
         self._of: list[Outcome] = []
         self._begin = time.monotonic()
 
     def add(self, outcome: Outcome) -> None:
-        if self._of and family(self._of[0].unit) != family(outcome.unit):
+        done = len(self._of) == 100 if self._mixed else family((self._of or [outcome])[0].unit) != family(outcome.unit)
+        if done:
             self.flush()
         self._of.append(outcome)
 
@@ -343,7 +348,8 @@ class _FamilyLines:
         fails = f"; {len(failed)} fail: {', '.join(failed)}" if failed else ""
         left_out = sum(outcome.left_out is not None for outcome in self._of)
         text = f"{len(self._of) - left_out} tried, {left_out} left out, {time.monotonic() - self._begin:.1f} s{fails}"
-        _say(f"{family(self._of[0].unit):<32} {text}")
+        title = "sample" if self._mixed else family(self._of[0].unit)
+        _say(f"{title:<32} {text}")
         self._of, self._begin = [], time.monotonic()
 
 

@@ -30,6 +30,7 @@ from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.socs import DEFAULT_SOC
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.verify.drawn import Draws
+from ascend_aclnn.verify.samples import SAMPLES, ExampleCall
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 RANDOM = ("uniform", "normal", "unit", "near")  # values, the first that an operator takes
@@ -39,13 +40,6 @@ NULL = "null pointer"
 ALL_AXES = -1
 FILL = 0x5B  # in every byte of an output before the call; no truth value, and a large number in every float type
 Array = npt.NDArray[Any]
-
-
-class ExampleCall(NamedTuple):
-    """The arguments of an operator in the order of its parameters, and the outputs that an example passes."""
-
-    arguments: list[Any]
-    options: dict[str, Any]
 
 
 class Case(NamedTuple):
@@ -114,7 +108,9 @@ def root_info() -> bytes:
 def example(operator: Operator) -> ExampleCall:
     """The call of an operator's example: new arrays each time, and Tensors of the current backend."""
     if operator.example is None:
-        raise ValueError(f"{operator.name} has no example")
+        if operator.name not in SAMPLES:
+            raise ValueError(f"{operator.name} has no example")
+        return SAMPLES[operator.name]()
     signature = inspect.signature(getattr(ops, operator.python_name))
 
     def collect(*args: Any, out: Any = None, **kwargs: Any) -> ExampleCall:

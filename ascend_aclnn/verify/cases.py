@@ -26,7 +26,6 @@ from ascend_aclnn.verify.calls import (
     LAYOUTS,
     SPECIAL,
     Case,
-    ExampleCall,
     NoCase,
     arrays,
     build,
@@ -38,6 +37,7 @@ from ascend_aclnn.verify.calls import (
     reference_results,
 )
 from ascend_aclnn.verify.drawn import Draws
+from ascend_aclnn.verify.samples import ExampleCall
 
 Array = npt.NDArray[Any]
 SIZES = {"uniform": (1023, 255, 63), "normal": (1024, 256, 64)}  # of the axes that grow; of other values as for uniform

@@ -19,7 +19,6 @@ from ascend_aclnn.testing.compare import Comparison, compare
 from ascend_aclnn.testing.rounding import one_sided
 from ascend_aclnn.verify.calls import (
     Case,
-    ExampleCall,
     arrays,
     build,
     filled_array,
@@ -30,6 +29,7 @@ from ascend_aclnn.verify.calls import (
     reference_results,
     uploaded,
 )
+from ascend_aclnn.verify.samples import ExampleCall
 
 REPEATS = 5  # of the call whose cost on the host is measured
 Array = npt.NDArray[Any]

@@ -51,6 +51,7 @@ from ascend_aclnn.verify.judge import (
     refusal,
     refused_input,
 )
+from ascend_aclnn.verify.samples import SAMPLES
 
 WORST = 3  # elements of an accurate output that a report lists
 
@@ -214,6 +215,8 @@ class Worker:
 
     def _against_suite(self, operator: Operator, item: suite.Numbered, found: str) -> None:
         """Holds what the reference gave against the suite, which knows the numbers of seed 0 and one SoC's rules."""
+        if self.seed and operator.data_dependent:
+            return  # other numbers, other shapes
         if suite.soc_of(operator) == self.soc:
             text = suite.difference(item.expected, found, figures=self.seed == 0)
             if text:
@@ -239,6 +242,8 @@ class Worker:
         return {"recording": name}
 
     def _why_not(self, operator: Operator) -> Optional[str]:
+        if operator.example is None and operator.name in SAMPLES:
+            return None
         if operator.example is None:
             return "no example" if reference.find(operator) is not None else "no NumPy reference"
         wanted = operator.example.soc

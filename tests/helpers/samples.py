@@ -12,8 +12,9 @@ import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator, ops
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.verify.calls import ExampleCall, comm, root_info
+from ascend_aclnn.verify.calls import comm, root_info
 from ascend_aclnn.verify.calls import example as call
+from ascend_aclnn.verify.samples import ExampleCall
 
 __all__ = ["ExampleCall", "call", "comm", "comm_on_device", "run", "soc"]
 
