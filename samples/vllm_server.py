@@ -18,7 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 PROMPT = "The emulated device says"
-# Triton's kernels are interpreted, token by token: a start with fewer tokens to a batch takes less time. Device memory is the host's.
+# Triton's kernels are interpreted, token by token: a start with fewer tokens to a batch takes less time. Device memory is that of
+# the host.
 OPTIONS = (
     "--dtype float16 --max-model-len 256 --max-num-seqs 4 --max-num-batched-tokens 256 --enforce-eager "
     "--gpu-memory-utilization 0.02"
