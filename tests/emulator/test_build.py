@@ -20,6 +20,7 @@ from ascend_aclnn.emulator import build as building
 from ascend_aclnn.emulator import releases
 from ascend_aclnn.emulator.build import cache, compiler, headers, prebuilt_libraries
 from ascend_aclnn.emulator.build.libraries import GENERATED, PACKAGE
+from ascend_aclnn.emulator.process.device import RingFunctions
 
 NAMES = ("libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so")
 
@@ -420,6 +421,11 @@ def test_aliases_of_an_interpreter_share_a_build(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("compiler")
+def test_libraries_of_another_version_are_named(emulator_home: Path) -> None:
+    with pytest.raises(SystemExit, match=r"libc_sec\.so is of another version .* emulator build"):
+        RingFunctions(str(emulator_home / "lib64" / "libc_sec.so"))
+
+
 def test_operators_can_be_split_as_newer_cann_has_them(tmp_path: Path) -> None:
     home = building.build(tmp_path, split=True)
     assert not (home / "lib64" / "libopapi.so").exists()

@@ -74,6 +74,8 @@ class RingFunctions:
     """
 
     def __init__(self, path: str) -> None:
+        if not hasattr(ctypes.CDLL(path), "emu_ring_answered"):
+            raise SystemExit(f"{path} is of another version of ascend_aclnn; run  ascend-aclnn emulator build  again")
         self.wait = ctypes.CDLL(path).emu_ring_wait
         self.wait.argtypes = (ctypes.c_void_p, ctypes.c_uint64)
         self.wait.restype = ctypes.c_uint64
