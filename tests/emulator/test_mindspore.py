@@ -313,3 +313,48 @@ def test_ranks_of_mindspore(mindspore: str, tmp_path: Path) -> None:
     logs = {path.name: path.read_text() for path in sorted(tmp_path.glob("worker_*.log"))}
     assert done.returncode == 0, (done.stderr, logs)
     assert [f"rank {rank} of 2 is right" in logs[f"worker_{rank}.log"] for rank in (0, 1)] == [True, True]
+
+
+LAYERED = """
+import numpy as np
+import mindspore as ms
+from mindspore import Tensor, mint
+
+ms.set_context(mode=ms.PYNATIVE_MODE, device_target="Ascend")
+x, y, w = (Tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32)) for shape in ((16, 8), (16, 4), (8, 4)))
+
+def loss(weight):
+    distance = mint.tanh(mint.matmul(x, weight)) - y
+    return mint.mean(distance * distance)
+
+for _ in range(2):
+    value, gradient = ms.value_and_grad(loss, 0)(w)
+    w = w - 0.1 * gradient
+    value.asnumpy()
+"""
+
+
+@pytest.mark.parametrize("fault", ["", "aclnnTanhBackward:wrong-element", "aclnnMean:wrong-element"])
+def test_the_layer_names_the_operator_of_mindspore_that_is_wrong(mindspore: str, fault: str, tmp_path: Path) -> None:
+    variables = environment(build(), GLOG_v="4", ASCEND_EMULATOR_FAULT=fault, ASCEND_EMULATOR_LEAKS="0")
+    variables["PYTHONPATH"] = str(ROOT)
+    command = [
+        sys.executable,
+        "-m",
+        "ascend_aclnn",
+        "layer",
+        "run",
+        "--check",
+        "--failures",
+        "off",
+        "--",
+        mindspore,
+        "-c",
+        LAYERED,
+    ]
+    done = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    name = fault.partition(":")[0]
+    assert done.returncode == (1 if fault else 0), done.stdout + done.stderr
+    assert re.findall(r"first wrong launch: #\d+ (\w+):", done.stdout) == ([name] if fault else [])
+    checked = re.search(r"checked (\d+) launches: (\d+) wrong; 0 not compared", done.stdout)
+    assert checked is not None and int(checked[1]) >= 20 and (int(checked[2]) == 2) == bool(fault)

@@ -20,6 +20,7 @@ from ascend_aclnn.cli.main import main
 from ascend_aclnn.emulator.faults import VARIABLE
 from ascend_aclnn.recording import Recording
 from ascend_aclnn.replay import replay
+from ascend_aclnn.testing.failures import COMPARE, compared
 from ascend_aclnn.verify import failures, history, suite
 from ascend_aclnn.verify.batches import Outcome
 from ascend_aclnn.verify.calls import Case, build, golden
@@ -141,7 +142,10 @@ def test_the_result_says_what_was_judged_and_where(healthy: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_recording_of_a_failure_shows_it_again(faulty: Path, fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_of_a_failure_shows_it_again(
+    faulty: Path, fault: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     result = json.loads((faulty / "result.json").read_text(encoding="utf-8"))
     name = fault.partition(":")[0]
     unit = next(unit for unit in result["units"] if unit["unit"] == name)
@@ -153,6 +157,22 @@ def test_a_recording_of_a_failure_shows_it_again(faulty: Path, fault: str, capsy
         texts.append(capsys.readouterr().out)
     assert any(FAULTS[fault] in text for text in texts), texts
     assert all(f"first difference: #0 {name} differs" in text for text in texts)
+
+
+def test_a_recording_of_a_failure_has_its_golden(faulty: Path) -> None:
+    """Behind the launch stands what was compared: the device's result and the reference's."""
+    found = 0
+    for path in (faulty / "cases").glob("aclnnModulate-*.aclnn"):
+        with Recording(path) as recording:
+            names = [launch.operator.name for launch in recording.launches]
+            if names[-1] == COMPARE:
+                assert names[0] == compared(recording, recording.launches[-1]).operator == "aclnnModulate"
+                (outcome,) = replay(
+                    recording, [len(names) - 1]
+                )  # a result that is rounded to one side is accurate, and wrong
+                assert outcome.difference
+                found += 1
+    assert found
 
 
 def test_failures_have_pictures(faulty: Path) -> None:
