@@ -139,6 +139,19 @@ def test_the_runtime_says_both_releases(emulator_home: Path) -> None:
         assert done.stdout.split() == wanted
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("compiler")
+def test_a_build_of_a_pair() -> None:
+    """Compiled, with a runtime of one release and operators of another, whom doctor names both."""
+    home = building.build(cann="toolkit=9.1.0,ops=9.1.1")
+    variables = environment(home, ASCEND_ACLNN_BACKEND="npu", ASCEND_HOME_PATH=str(home))
+    command = [sys.executable, "-m", "ascend_aclnn", "doctor"]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0 and "one addition on each device" in done.stdout, done.stdout + done.stderr
+    assert "CANN         9.1.0, operators 9.1.1 (a pair of https://" in done.stdout
+    assert (home / "lib64" / "libacl_rt.so").exists(), "the runtime of 9.1.0 has its own library"
+
+
 def test_doctor_names_a_pair(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from ascend_aclnn.cli.doctor import _operators_words
 
