@@ -1,4 +1,4 @@
-"""Storage layouts that differ from row-major: FRACTAL_NZ blocks and sub-byte elements."""
+"""Storage layouts that differ from row-major: blocks of matrices, kernels and images, and sub-byte elements."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ def nz_shape(shape: Sequence[int], dtype: DataType) -> tuple[int, ...]:
     """Storage shape of a FRACTAL_NZ tensor: (..., m, n) -> (..., ceil(n / c0), ceil(m / 16), 16, c0), c0 being 32 bytes."""
     if len(shape) < 2:
         raise ValueError(f"FRACTAL_NZ needs a rank of at least 2; the shape is {tuple(shape)}")
+    return matrix_blocks(shape, BLOCK_BYTES * 8 // dtype.bits)
+
+
+def matrix_blocks(shape: Sequence[int], c0: int) -> tuple[int, ...]:
+    """Storage shape of FRACTAL_NZ with blocks of 16 rows and so many columns."""
     *lead, m, n = shape
-    c0 = BLOCK_BYTES * 8 // dtype.bits
     return (*lead, -(-n // c0), -(-m // BLOCK_ROWS), BLOCK_ROWS, c0)
 
 
@@ -74,6 +78,29 @@ def from_kernel_blocks(array: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDA
     d = len(depth)
     order = (d + 3, d + 4, d, d + 5, *range(d), d + 1, d + 2)
     return blocks.transpose(order).reshape(o1 * o0, c1 * c0, *kernel)[:kernels, :channels]
+
+
+def channel_blocks(shape: Sequence[int], c0: int) -> tuple[int, ...]:
+    """Storage shape of NC1HWC0 (N, C, H, W) and NDC1HWC0 (N, C, D, H, W): (N, D, C1, H, W, C0)."""
+    images, channels, *image = shape
+    return images, *image[:-2], -(-channels // c0), *image[-2:], c0
+
+
+def to_channel_blocks(array: npt.NDArray[Any], storage_shape: Sequence[int]) -> npt.NDArray[Any]:
+    """Images in the order of NC1HWC0 and NDC1HWC0, zero where the blocks reach past the channels."""
+    images, channels, *image = array.shape
+    c1, c0 = storage_shape[-4], storage_shape[-1]
+    padded = np.zeros((images, c1 * c0, *image), array.dtype)
+    padded[:, :channels] = array
+    blocks = np.moveaxis(padded.reshape(images, c1, c0, *image), 2, -1)
+    return np.ascontiguousarray(np.moveaxis(blocks, 1, -4))
+
+
+def from_channel_blocks(array: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+    """The images of an array of the storage shape: the inverse of ``to_channel_blocks``."""
+    images, channels, *image = shape
+    blocks = np.moveaxis(np.moveaxis(array, -4, 1), -1, 2)
+    return blocks.reshape(images, array.shape[-4] * array.shape[-1], *image)[:, :channels]
 
 
 _PAIR = np.dtype("<u2")  # two elements of four bits, a byte each

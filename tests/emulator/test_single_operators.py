@@ -167,6 +167,77 @@ def test_identity_changes_the_format_of_storage(cann: Cann) -> None:
     np.testing.assert_array_equal(cann.read(back), x.array)
 
 
+def in_blocks(x: Any, depth: bool) -> Any:
+    """NC1HWC0, or NDC1HWC0, element by element."""
+    n, c, *d, h, w = x.shape
+    blocks = np.zeros((n, *d, -(-c // 16), h, w, 16), x.dtype)
+    for at in np.ndindex(*x.shape):
+        blocks[(at[0], *at[2:-2], at[1] // 16, *at[-2:], at[1] % 16)] = x[at]
+    return blocks
+
+
+def kernels_in_blocks(x: Any) -> Any:
+    """FRACTAL_Z, or FRACTAL_Z_3D, element by element: (D, C1, H, W) of blocks of 16 kernels by 16 channels."""
+    o, c, *d, h, w = x.shape
+    blocks = np.zeros((*d, -(-c // 16), h, w, -(-o // 16), 16, 16), x.dtype)
+    for at in np.ndindex(*x.shape):
+        blocks[(*at[2:-2], at[1] // 16, *at[-2:], at[0] // 16, at[0] % 16, at[1] % 16)] = x[at]
+    return blocks.reshape(-1, *blocks.shape[-3:])
+
+
+class InBlocks:
+    """A tensor in device memory whose description has another shape than its storage."""
+
+    def __init__(self, single: Single, values: Any, blocks: Any, format: int) -> None:
+        self.single, self.values, self.format = single, values, format
+        self.stored = single.cann.tensor(blocks)
+
+    def item(self) -> tuple[int, int]:
+        whole = self.stored._replace(array=self.values)
+        desc, buffer = self.single.item(whole, self.format, self.stored.array.shape)
+        self.single.cann.aclUpdateDataBuffer(buffer, self.stored.address, self.stored.array.nbytes)
+        return desc, buffer
+
+
+@client()
+def test_images_and_kernels_in_blocks(cann: Cann) -> None:
+    """Identity packs and unpacks; a convolution takes blocks and gives them, and a product of matrices."""
+    single, rng = Single(cann), np.random.default_rng(0)
+    for shape, formats in (((2, 20, 3, 4), (3, 4)), ((2, 20, 2, 3, 4), (32, 33))):
+        x = rng.integers(1, 100, shape).astype(np.float16)
+        for format, blocks in zip(formats, (in_blocks(x, len(shape) == 5), kernels_in_blocks(x))):
+            made, back = InBlocks(single, x, np.full_like(blocks, 7), format), cann.tensor(np.zeros_like(x))
+            single.run("Identity", [cann.tensor(x)], [made.item()])
+            np.testing.assert_array_equal(cann.read(made.stored), blocks)
+            single.run("TransData", [made.item()], [back])
+            np.testing.assert_array_equal(cann.read(back), x)
+    x, w = (
+        rng.integers(-3, 4, (1, 3, 3, 3, 3)).astype(np.float16),
+        rng.integers(-3, 4, (2, 3, 2, 2, 2)).astype(np.float16),
+    )
+    y = np.zeros((1, 2, 2, 2, 2), np.float16)
+    for at in np.ndindex(2, 2, 2, 2):
+        y[(0, *at)] = (x[0, :, at[1] : at[1] + 2, at[2] : at[2] + 2, at[3] : at[3] + 2] * w[at[0]]).sum()
+    settings = {"strides": [1] * 5, "pads": [0] * 6, "dilations": [1] * 5, "groups": 1, "data_format": "NCDHW"}
+    filters = InBlocks(single, w, kernels_in_blocks(w), 33)
+    out = InBlocks(single, y, in_blocks(0 * y, True), 32)
+    single.run("Conv3D", [InBlocks(single, x, in_blocks(x, True), 32).item(), filters.item()], [out.item()], **settings)
+    np.testing.assert_array_equal(cann.read(out.stored), in_blocks(y, True))
+    whole = np.zeros((1, 3, 3, 3, 3), np.float16)  # each element of y spreads a kernel
+    for at in np.ndindex(2, 2, 2, 2):
+        whole[0, :, at[1] : at[1] + 2, at[2] : at[2] + 2, at[3] : at[3] + 2] += y[(0, *at)] * w[at[0]]
+    out = InBlocks(single, whole, in_blocks(0 * whole, True), 32)
+    size = np.array(whole.shape, np.int64)
+    single.run("Conv3DTranspose", [size, single.item(cann.tensor(y)), filters.item()], [out.item()], **settings)
+    np.testing.assert_array_equal(cann.read(out.stored), in_blocks(whole, True))
+    a, b = (rng.integers(-3, 4, s).astype(np.float16) for s in ((2, 5, 20), (2, 20, 17)))
+    padded = np.zeros((2, 16, 32), np.float16)
+    padded[:, :5, :17] = a @ b
+    out = InBlocks(single, a @ b, np.zeros((2, 2, 1, 16, 16), np.float16), 29)
+    single.run("BatchMatMul", [cann.tensor(a), cann.tensor(b)], [out.item()])
+    np.testing.assert_array_equal(cann.read(out.stored), padded.reshape(2, 1, 16, 2, 16).transpose(0, 3, 1, 2, 4))
+
+
 @client()
 def test_single_operators_stay_in_their_buffers(cann: Cann) -> None:
     single = Single(cann)

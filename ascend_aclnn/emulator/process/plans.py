@@ -260,6 +260,7 @@ class SinglePlan(Plan):
         self.arguments = []
         self.bound = {}
         self.items: list[single_operators.Item] = []  # of each tensor
+        self._rows: dict[int, Any] = {}  # by number, the values of what memory holds in blocks
         self.addresses = len(extents)
         from ascend_aclnn.emulator.process.single_operators import Item
 
@@ -276,6 +277,9 @@ class SinglePlan(Plan):
         extent = item.values.nbytes if item.values is not None else extents[item.number or 0]
         try:
             item.spec.check_within(extent)
+            if item.blocks is not None:
+                stored = item.blocks.spec
+                TensorSpec(stored.storage_shape, stored.dtype).check_within(extent)
         except ValueError as error:
             raise BadArgument(str(error)) from None
         self.items.append(item)
@@ -288,12 +292,32 @@ class SinglePlan(Plan):
     def _told_as(self, number: int) -> int:
         return self.items[number].number or 0
 
+    def bind(self, backend: NumpyBackend, memory: Memory, addresses: bytes) -> Bound:
+        self._rows = {}
+        run, offsets = super().bind(backend, memory, addresses), struct.unpack(f"<{self.addresses}q", addresses)
+        written = {item.number or 0: item.blocks for item in self.items if item.blocks and item.blocks.is_output}
+        if not written:
+            return run
+
+        def run_and_pack() -> Any:
+            changed = run()
+            for number, blocks in written.items():
+                blocks.pack(self._rows[number], memory[offsets[number] :])
+            return changed
+
+        return run_and_pack
+
     def _on(self, backend: NumpyBackend, memory: Memory, offsets: Sequence[int]) -> list[Optional[Tensor]]:
         tensors: list[Optional[Tensor]] = []
         for item, planned in zip(self.items, self.tensors):
             if planned is None:
                 raise RuntimeError("a plan of a single operator has no null pointers")
-            if item.number is None and item.values is not None:
+            if item.blocks is not None:
+                number = item.number or 0
+                if number not in self._rows:
+                    self._rows[number] = item.blocks.unpack(memory[offsets[number] :])
+                data = self._rows[number].reshape(-1).view(np.uint8)
+            elif item.number is None and item.values is not None:
                 data = np.ascontiguousarray(item.values).reshape(-1).view(np.uint8)
             else:
                 offset = offsets[item.number or 0]

@@ -18,6 +18,17 @@ from ascend_aclnn import catalog
 from ascend_aclnn.catalog import single
 from ascend_aclnn.catalog.single import Argument, NotEmulated, SingleOperator
 from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.layouts import (
+    channel_blocks,
+    from_channel_blocks,
+    from_kernel_blocks,
+    from_nz,
+    kernel_blocks,
+    matrix_blocks,
+    to_channel_blocks,
+    to_kernel_blocks,
+    to_nz,
+)
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
 
@@ -28,12 +39,33 @@ class NotTranslated(ValueError):
     """A type, or arguments of one, that no aclnn operator stands for here."""
 
 
+class Blocks(NamedTuple):
+    """How memory holds a tensor in blocks (NC1HWC0, FRACTAL_Z, ...), which operators see in row-major order."""
+
+    spec: TensorSpec  # the client's
+    is_output: bool
+
+    def unpack(self, memory: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+        """The values in memory."""
+        dtype = self.spec.dtype.numpy
+        assert dtype is not None, "whoever makes blocks refuses others"
+        stored = memory[: int(np.prod(self.spec.storage_shape)) * dtype.itemsize].view(dtype)
+        unpack = _BLOCKS[self.spec.format][2]
+        return np.ascontiguousarray(unpack(stored.reshape(self.spec.storage_shape), self.spec.shape))
+
+    def pack(self, values: npt.NDArray[Any], memory: npt.NDArray[np.uint8]) -> None:
+        """Puts values into memory."""
+        raw = _BLOCKS[self.spec.format][1](values, self.spec.storage_shape).reshape(-1).view(np.uint8)
+        memory[: len(raw)] = raw
+
+
 class Item(NamedTuple):
     """An input or output: its spec, and its number among the tensors in device memory, or its values."""
 
     spec: TensorSpec
     number: Optional[int] = None
     values: Optional[npt.NDArray[Any]] = None
+    blocks: Optional[Blocks] = None
 
     def view(self, shape: Sequence[int], strides: Sequence[int], offset: int) -> Item:
         """The same memory seen in another way."""
@@ -81,6 +113,9 @@ def translate(name: str, inputs: Inputs, outputs: Outputs, attributes: Attribute
         raise NotTranslated(f"no aclnn operator stands for {name}")
     if entry.unsupported is not None:
         raise NotTranslated(entry.unsupported)
+    also = (Format.FRACTAL_NZ,) if name.startswith("BatchMatMul") else ()
+    inputs = [None if item is None else _in_rows(item, False, also) for item in inputs]
+    outputs = [_in_rows(item, True, also) for item in outputs]
     try:
         if entry.arguments is None:
             return _TRANSLATIONS[name](inputs, outputs, attributes)
@@ -90,6 +125,33 @@ def translate(name: str, inputs: Inputs, outputs: Outputs, attributes: Attribute
         return SingleCall(entry.operator, [client.value(argument) for argument in entry.arguments.values()])
     except IndexError:
         raise NotTranslated(f"{len(inputs)} inputs and {len(outputs)} outputs are not what {name} has") from None
+
+
+# Formats in blocks: the shape of the blocks of a shape and of a last axis, what packs, what unpacks.
+_BLOCKS: dict[Format, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+    Format.NC1HWC0: (channel_blocks, to_channel_blocks, from_channel_blocks),
+    Format.NDC1HWC0: (channel_blocks, to_channel_blocks, from_channel_blocks),
+    Format.FRACTAL_Z: (kernel_blocks, to_kernel_blocks, from_kernel_blocks),
+    Format.FRACTAL_Z_3D: (kernel_blocks, to_kernel_blocks, from_kernel_blocks),
+    Format.FRACTAL_NZ: (matrix_blocks, to_nz, from_nz),
+}
+_ROWS = {Format.NC1HWC0: Format.NCHW, Format.FRACTAL_Z: Format.NCHW}
+_ROWS.update({Format.NDC1HWC0: Format.NCDHW, Format.FRACTAL_Z_3D: Format.NCDHW})
+
+
+def _in_rows(item: Item, is_output: bool, also: Sequence[Format]) -> Item:
+    """An item in blocks as the operators take it: the plan unpacks it, and packs an output."""
+    spec = item.spec
+    if spec.format not in _ROWS and spec.format not in also:
+        return item
+    shape, blocks = spec.shape, spec.storage_shape
+    rank = {Format.NCHW: 4, Format.NCDHW: 5}.get(_ROWS.get(spec.format, Format.ND), max(len(shape), 2))
+    if spec.dtype.numpy is None or spec.dtype.bits < 8 or item.number is None:
+        raise NotTranslated(f"{spec.dtype.name} in format {spec.format.name}")
+    if len(shape) != rank or len(blocks) < 4 or tuple(blocks) != tuple(_BLOCKS[spec.format][0](shape, blocks[-1])):
+        raise NotTranslated(f"{blocks} are not the blocks of shape {shape} in format {spec.format.name}")
+    rows = TensorSpec(shape, spec.dtype, format=_ROWS.get(spec.format, Format.ND))
+    return item._replace(spec=rows, blocks=Blocks(spec, is_output))
 
 
 def _call(operator: str, arguments: list[Any]) -> SingleCall:
@@ -420,12 +482,21 @@ def _settings(item: Item, attributes: Attributes) -> tuple[list[Any], int]:
     return settings, int(_number(attributes.get("groups", 1), "groups"))
 
 
+def _by_rank(item: Optional[Item]) -> Optional[Item]:
+    """An image or kernel of format ND with the format of its axes, which others of the call may have."""
+    rows = {4: Format.NCHW, 5: Format.NCDHW}
+    if item is None or item.spec.format is not Format.ND or len(item.spec.shape) not in rows:
+        return item
+    spec = item.spec
+    return item._replace(spec=TensorSpec(spec.shape, spec.dtype, spec.strides, spec.offset, rows[len(spec.shape)]))
+
+
 def _convolve(inputs: Inputs, outputs: Outputs, attributes: Attributes, transposed: bool) -> SingleCall:
-    x, weight = inputs[0], inputs[1]
+    x, weight = _by_rank(inputs[0]), _by_rank(inputs[1])
     bias = inputs[2] if len(inputs) > 2 else None
     settings, groups = _settings(outputs[0], attributes)
     extra = _last(attributes, "output_padding", len(settings[0]), 0)
-    return _call("aclnnConvolution", [x, weight, bias, *settings, transposed, extra, groups, outputs[0], 0])
+    return _call("aclnnConvolution", [x, weight, bias, *settings, transposed, extra, groups, _by_rank(outputs[0]), 0])
 
 
 @_single("Conv2D", "Conv3D")

@@ -405,3 +405,15 @@ def test_the_gradient_of_ctc_loss() -> None:
     finally:
         torch.npu.set_compile_mode(jit_compile=False)
     assert_same(results[1], results[0])
+
+
+@pytest.mark.parametrize("layout", [3, 4, 32, 33], ids=["NC1HWC0", "FRACTAL_Z", "NDC1HWC0", "FRACTAL_Z_3D"])
+def test_storage_in_blocks(layout: int) -> None:
+    """By Identity; the copy to the host takes the blocks apart."""
+    x = numbers(2, 20, *((3, 4) if layout < 32 else (2, 3, 4))).half()
+    torch.npu.config.allow_internal_format = True
+    try:
+        y = torch_npu.npu_format_cast(x.npu(), layout)
+        assert torch_npu.get_npu_format(y) == layout and torch.equal(y.cpu(), x)
+    finally:
+        torch.npu.config.allow_internal_format = False
