@@ -8,6 +8,7 @@ emulated device has not (power, temperature, serial numbers) is NA.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import sys
@@ -91,6 +92,13 @@ def _hash(text: bytes) -> int:
     return value
 
 
+def _links(folder: Path) -> Iterator[str]:
+    """Where links lead, those that disappear meanwhile left out."""
+    for name in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            yield os.readlink(folder / name)
+
+
 def _processes() -> Iterator[Process]:
     """The processes that use a device: each holds a socket whose name csrc/ascendcl/core/processes.c gives it."""
     host = os.fsencode(os.environ.get("ASCEND_EMULATOR_HOST", ""))
@@ -104,7 +112,7 @@ def _processes() -> Iterator[Process]:
         return
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
         try:
-            links = {os.readlink(entry.path) for entry in os.scandir(folder / "fd")}
+            links = set(_links(folder / "fd"))
             name = (folder / "comm").read_text(encoding="utf-8", errors="replace").strip()
             status = (folder / "status").read_text(encoding="utf-8", errors="replace")
         except OSError:  # of another user, or it has ended
