@@ -24,10 +24,6 @@ _COLUMNS = {
     "dequantScaleWDkvKrOptional": "weightDkvKr",
 }
 _SCALES = (
-    when(
-        "weightDq.dtype == INT8",
-        require("dequantScaleXOptional is not None", *(f"{scale} is not None" for scale in _COLUMNS)),
-    ),
     require("dequantScaleXOptional.size == tokens"),
     require(*(f"{scale}.size == {weight}[1]" for scale, weight in _COLUMNS.items())),
 )
@@ -95,7 +91,15 @@ rule(
     *_DOCUMENTED,
     *_QUERIES,
     define(quantised="tokenX.dtype == INT8 and kvCacheRef.dtype == INT8"),
-    tiling(*_SCALES, _CACHE_SCALES),
+    tiling(
+        when(
+            "weightDq.dtype == INT8",
+            require("dequantScaleXOptional is not None", *(f"{scale} is not None" for scale in _COLUMNS)),
+            word="int8",
+        ),
+        *_SCALES,
+        _CACHE_SCALES,
+    ),
     _SLOTS,
     infer_shape(dequantScaleQNopeOutOptional=_NOPE_SCALE),
     _QUERY_DTYPES,
