@@ -126,6 +126,7 @@ def main() -> None:
                 )
                 print("  ".join(f"{cell:>12}" for cell in rows[-1]), flush=True)
     if options.write:
+        chosen = f' --shape "{options.shape}"' if options.shape else ""
         text = (
             "A training step of a small transformer with torch_npu on the emulated device: processor time of the program and "
             "of the device process, without `--validate`, with `--validate=sync` and with all of it. Ratios are to the first "
@@ -134,7 +135,7 @@ def main() -> None:
         bench_results.write(
             "validate",
             "The cost of validation",
-            "scripts/bench_validate.py --write",
+            f"scripts/bench_validate.py{chosen} --rounds {options.rounds} --write",
             text,
             [bench_results.Table(head, rows)],
         )

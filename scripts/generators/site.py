@@ -60,6 +60,7 @@ NAVIGATION = (
     ("docs/results/emulated-device.md", "The emulated device", "仿真设备"),
     ("docs/results/graphs.md", "Graphs", "图"),
     ("docs/results/races.md", "Deleted waits", "删去的等待"),
+    ("docs/results/validate.md", "The cost of validation", "校验的开销"),
     ("docs/results/layer.md", "The layer", "录制层"),
     ("docs/results/collectives.md", "Collectives", "集合通信"),
     ("docs/results/collectives-ranks.md", "Collectives of many ranks", "集合通信（多 rank）"),
