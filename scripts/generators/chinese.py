@@ -54,7 +54,7 @@ WORDS = {
     "default None (the data type of the input, INT64 for integers)": "默认 None（与输入的数据类型相同，整数为 INT64）",
     "any rank": "任意维数",
     # facts
-    "products": "支持的产品",
+    "products": "支持的产品系列",
     "not documented": "文档未说明",
     "since": "起始版本",
     "unknown": "未知",
@@ -95,7 +95,7 @@ WORDS = {
     "dtypes do not go together": "数据类型组合不支持",
     "dtypes cannot be promoted to one": "数据类型无法推导出公共类型",
     "a dtype cannot be converted to the output's": "数据类型无法转换为输出的类型",
-    "a format is not supported": "格式不支持",
+    "a format is not supported": "数据格式不支持",
     "a rank is out of range": "维数超出范围",
     "a shape is not allowed": "形状不允许",
     "shapes do not match": "形状不匹配",
@@ -104,7 +104,7 @@ WORDS = {
     "a tensor is empty": "存在空张量",
     "a constraint of the document does not hold": "不满足文档的约束",
     "a tensor is not contiguous": "张量不连续",
-    "the product is not supported": "产品不支持",
+    "the product is not supported": "产品系列不支持",
     "soc_unsupported": "芯片型号不支持",
     "inner_nullptr": "内部出现空指针",
     # what a check rests on

@@ -237,7 +237,7 @@ def c_lines(operator: Operator) -> list[str]:
 
 def family_page(family: str, operators: Sequence[Operator], language: int) -> str:
     """The operators of a family with one line each."""
-    head = (("function", "what it computes", "products"), ("函数", "计算内容", "产品"))[language]
+    head = (("function", "what it computes", "products"), ("函数", "计算内容", "产品系列"))[language]
     titles = ("## Experimental", "## 实验性算子")
     lines = [f"# {family}", ""]
     for experimental in (False, True):
