@@ -213,11 +213,11 @@ def test_an_installation_that_was_killed_is_finished_by_the_next(
     cache.finish(tmp_path)
     put, count = files.Folder.put, []
 
-    def dying(self: files.Folder, *arguments: Any) -> None:
+    def dying(self: files.Folder, *arguments: Any, **options: Any) -> None:
         count.append(arguments)
         if len(count) == 20:
             raise KeyboardInterrupt
-        put(self, *arguments)
+        put(self, *arguments, **options)
 
     monkeypatch.setattr(files.Folder, "put", dying)
     with pytest.raises(KeyboardInterrupt):
