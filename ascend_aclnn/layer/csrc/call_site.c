@@ -85,6 +85,15 @@ static int python_frames(text *t) {
 }
 
 /* Native frames: the file, the offset in it (for addr2line) as a negative line, the function where it is exported. */
+/* Whether a path begins with a directory; MindSpore opens libraries by paths with two slashes. */
+static bool is_below(const char *path, const char *directory, size_t length) {
+    for (size_t i = 0; i < length; i++, path++) {
+        while (directory[i] == '/' && path[0] == '/' && path[1] == '/') path++;
+        if (*path != directory[i]) return false;
+    }
+    return true;
+}
+
 static void native_frames(text *t) {
     void *addresses[MOST_FRAMES];
     Dl_info own, info;
@@ -95,7 +104,7 @@ static void native_frames(text *t) {
     size_t directory = slash != NULL ? (size_t)(slash - own.dli_fname) + 1 : 0;
     for (int i = 0; i < count; i++) {
         if (dladdr(addresses[i], &info) == 0 || info.dli_fname == NULL) continue;
-        outside |= strncmp(info.dli_fname, own.dli_fname, directory) != 0;
+        outside |= !is_below(info.dli_fname, own.dli_fname, directory);
         if (!outside) continue; /* the shims themselves */
         const char *name = info.dli_sname != NULL ? info.dli_sname : "?";
         write_frame(t, first, info.dli_fname, (char *)info.dli_fbase - (char *)addresses[i], name);
