@@ -12,6 +12,9 @@ from typing import Any, Callable, Optional
 from ascend_aclnn.backends.npu import library, prototypes
 from ascend_aclnn.core.errors import LibraryNotFound
 
+# Libraries whose functions pyACL does not have: descriptions and executors of aclnn operators, collectives.
+_OTHERS = ("libnnopbase.so", "libhccl.so", "libhcomm.so", "libplatform.so")
+
 
 class Functions:
     """The functions of one module: those whose C names begin with a prefix, and some by other names."""
@@ -35,7 +38,8 @@ class Functions:
 
     @functools.cache  # noqa: B019 - one for each module, which live as long as the process
     def _c_names(self) -> dict[str, str]:
-        matching = (name for name in prototypes.functions() if re.match(f"{self._prefix}[A-Z]", name))
+        runtime = (name for name, entry in prototypes.functions().items() if entry["library"] not in _OTHERS)
+        matching = (name for name in runtime if re.match(f"{self._prefix}[A-Z]", name))
         return {**{_snake_case(name[len(self._prefix) :]): name for name in matching}, **self._others}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ascend_aclnn import pyacl
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.pyacl import util
 from ascend_aclnn.pyacl.binding import _gives, _snake_case
@@ -72,6 +73,10 @@ def test_programs_import_acl_under_emulator_run(emulator_home: Path) -> None:
 def test_acl_is_not_installed_by_that_name() -> None:
     done = subprocess.run([sys.executable, "-c", "import acl"], capture_output=True, text=True, check=False)
     assert "No module named 'acl'" in done.stderr
+
+
+def test_descriptions_of_aclnns_operators_are_not_listed() -> None:
+    assert "create_tensor" not in dir(pyacl) and "create_data_buffer" in dir(pyacl)
 
 
 @pytest.mark.parametrize(
