@@ -146,7 +146,7 @@ os._exit(0)
     data, _, text = done.stdout.partition("\n")
     (finding,) = json.loads(data)["findings"]
     assert json.loads(data)["stops"] == [finding["text"].splitlines()[0]]
-    assert finding["check"] == "device 1" and "adds nothing" in finding["text"] and finding["remedy"]
+    assert finding["check"] == "device 1" and "does not answer" in finding["text"] and finding["remedy"]
     assert "device 1" in text and "to do" in text
 
 

@@ -210,7 +210,7 @@ def test_a_card_without_cann_is_not_taken_for_a_host_without_a_card(
     monkeypatch.setattr(command, "ROOT", tmp_path)
     monkeypatch.setattr(command.library, "search", lambda environ: library.Search())
     with pytest.raises(ValueError, match=r"the card cannot be used \(no libascendcl found\)"):
-        command._device(argparse.Namespace(timeout=60, all=False))
+        command._device(argparse.Namespace(timeout=60, all=False, on=None), {})
 
 
 def test_an_unknown_family_is_refused() -> None:
