@@ -1,4 +1,7 @@
-"""Encryption with AES-128 (FIPS 197), in counter mode (NIST SP 800-38A) and Galois / counter mode (SP 800-38D)."""
+"""Encryption and checks of products.
+
+AES-128 (FIPS 197) in counter mode (NIST SP 800-38A) and Galois / counter mode (SP 800-38D); checksums of products (ABFT).
+"""
 
 from __future__ import annotations
 
@@ -189,3 +192,46 @@ def crypto(
             tag_out[...] = computed_tag.reshape(tag_out.shape)
     target[...] = result.view(target.dtype).reshape(target.shape)
     status[...] = 0
+
+
+# ----------------------------------------------------------------------------------------------- checksums of products
+
+_SLICE = 256  # columns of B and C under one checksum
+
+
+@reference("aclnnMatmulAbftVerify")
+def matmul_abft_verify(a: Array, b: Array, c: Array, checksum_weight: Array, e_max: float) -> Array:
+    """Whether the weighted sum of a row of C over a slice of 256 columns is that of A @ B: bits, 1 for a right sum.
+
+    The threshold is that of the public kernel (ops-ras, matmul_abft_verify). For a row of A with mean m and deviation s and a
+    slice of n columns it is ``6 * e_max * sqrt(K / 1024) * (n * u * |m| + 4 * sqrt(n * (v * m)^2 + n^2 * q * s^2) +
+    sqrt(n) * v * s)``. With the mean of each row of B in the slice, u is the sum of their magnitudes, q the sum of their
+    squares and v^2 the sum of the rows' variances. A variance is estimated as (max - mean) * (mean - min).
+
+    The result is (slices, ceil(M / 8)) bytes, flat; row 8 * i + j is bit j of byte i, and rows past M are 1.
+
+    Sums and thresholds are float64 here. The kernel computes them in float32, rounds B @ checksumWeight to the dtype of B,
+    and 1 / K to that of A, so a difference close to the threshold may fall on the other side. It sums the columns of C
+    without weights, against the formula of its document, and so agrees with it where all weights are 1; it counts u twice
+    for the last rows of B where fewer than 64 are left of 256; and it leaves the bits of rows past M undefined.
+    """
+    (rows, depth), columns = a.shape, b.shape[1]
+    starts = np.arange(0, columns, _SLICE)
+    widths = np.minimum(columns - starts, _SLICE)
+    sums_of_b = np.add.reduceat(b * checksum_weight, starts, axis=1, dtype=np.float64)
+    means_of_b = sums_of_b / widths
+    spreads = (np.maximum.reduceat(b, starts, axis=1) - means_of_b) * (means_of_b - np.minimum.reduceat(b, starts, axis=1))
+    deviation_of_b = np.sqrt(np.abs(spreads.sum(0)))
+    low, high = a.min(1, keepdims=True), a.max(1, keepdims=True)
+    mean = a.mean(1, dtype=np.float64, keepdims=True)
+    deviation = np.sqrt(np.abs((high - mean) * (mean - low)))
+    threshold = widths * np.abs(means_of_b).sum(0) * np.abs(mean)
+    threshold += 4 * np.sqrt(
+        widths * (deviation_of_b * mean) ** 2 + (widths * deviation) ** 2 * np.square(means_of_b).sum(0)
+    )
+    threshold += np.sqrt(widths) * deviation_of_b * deviation
+    threshold *= 6 * e_max * np.sqrt(depth / 1024)
+    sums_of_c = np.add.reduceat(c * checksum_weight, starts, axis=1, dtype=np.float64)
+    right = np.abs(sums_of_c - a.astype(np.float64) @ sums_of_b) <= threshold
+    padded = np.pad(right.T, ((0, 0), (0, -rows % 8)), constant_values=True)
+    return np.packbits(padded, axis=1, bitorder="little").reshape(-1)

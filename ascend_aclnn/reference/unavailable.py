@@ -33,10 +33,6 @@ REASONS = {  # by C name
     "aclnnEngramFetchWait": _CHANNELS,
     "aclnnMatmulCompress": _PACKING,
     "aclnnMatmulCompressDequant": _PACKING,
-    "aclnnMatmulAbftVerify": (
-        "its threshold comes from a variance that the kernel estimates tile by tile, in a way that its document names (V-ABFT) "
-        "and does not state"
-    ),
     "aclnnMegaMoe": _CONTEXT,
     "aclnnMoeDistributeCombineV5": _CONTEXT,
     "aclnnMoeDistributeDispatchV5": _CONTEXT,

@@ -1,7 +1,8 @@
-"""AES-128 against the vectors of NIST SP 800-38A (counter mode) and of GCM's specification."""
+"""AES-128 against the vectors of NIST SP 800-38A (counter mode) and of GCM's specification; checksums of products."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -98,3 +99,51 @@ def test_refusals() -> None:
     with pytest.raises(UnsupportedOperator, match="V-ABFT"):
         half = np.ones((4, 4), np.float16)
         ops.matmul_abft_verify(half, half, np.ones((4, 4), np.float32), half[0], 1e-3)
+
+
+# ----------------------------------------------------------------------------------------------- checksums of products
+
+
+def threshold(a: Any, b: Any, e_max: float) -> float:
+    """The kernel's threshold for one row of A and one slice of B, where all weights are 1, element by element."""
+    depth, n = b.shape
+    mean = math.fsum(a) / depth
+    deviation = math.sqrt((max(a) - mean) * (mean - min(a)))
+    of_rows = [math.fsum(row) / n for row in b]
+    variance = math.fsum((max(row) - m) * (m - min(row)) for row, m in zip(b, of_rows))
+    first = n * abs(mean) * math.fsum(map(abs, of_rows))
+    second = math.sqrt(16 * n * variance * mean**2 + 16 * n**2 * math.fsum(m * m for m in of_rows) * deviation**2)
+    third = math.sqrt(n * variance) * deviation
+    return 6 * e_max * math.sqrt(depth / 1024) * (first + second + third)
+
+
+@pytest.mark.parametrize(("dtype", "e_max"), [("float16", 1e-3), ("bfloat16", 1e-3), ("float32", 2e-5)])
+def test_a_wrong_element_clears_the_bit_of_its_row_and_slice(dtype: str, e_max: float) -> None:
+    m, k, n = 11, 96, 256 + 100
+    rng = np.random.default_rng(5)
+    a, b = (rng.normal(0.5, 1, shape).astype(np.dtype(dtype)) for shape in ((m, k), (k, n)))
+    ones, wide_a, wide_b = np.ones(n, a.dtype), a.astype(np.float64), b.astype(np.float64)
+    c = (wide_a @ wide_b).astype(np.float32)
+    right = np.full(4, 0xFF)  # two slices of two bytes; the bits of rows past M are set
+    np.testing.assert_array_equal(ops.matmul_abft_verify(a, b, c, ones, e_max), right)
+    for row, column in ((0, 0), (7, 255), (8, 256), (10, n - 1)):
+        of_slice = slice(0, 256) if column < 256 else slice(256, n)
+        error = threshold(wide_a[row], wide_b[:, of_slice], e_max)
+        for factor in (0.97, -0.97, 1.03, -1.03):
+            wrong = c.copy()
+            wrong[row, column] += factor * error
+            wanted = right.copy()
+            if abs(factor) > 1:
+                wanted[2 * (column // 256) + row // 8] ^= 1 << row % 8
+            np.testing.assert_array_equal(ops.matmul_abft_verify(a, b, wrong, ones, e_max), wanted)
+
+
+def test_the_checksum_is_weighted() -> None:
+    rng = np.random.default_rng(6)
+    a, b, weights = (rng.normal(size=shape).astype(np.float32) for shape in ((8, 64), (64, 300), (300,)))
+    weights[299] = 0
+    c = a @ b
+    c[3, 299] += 1e6  # without weight, no fault
+    assert ops.matmul_abft_verify(a, b, c, weights, 2e-5).tolist() == [0xFF, 0xFF]
+    c[3, 298] = np.nan
+    assert ops.matmul_abft_verify(a, b, c, weights, 2e-5).tolist() == [0xFF, 0xFF ^ 8]
