@@ -220,7 +220,9 @@ def matmul_abft_verify(a: Array, b: Array, c: Array, checksum_weight: Array, e_m
     widths = np.minimum(columns - starts, _SLICE)
     sums_of_b = np.add.reduceat(b * checksum_weight, starts, axis=1, dtype=np.float64)
     means_of_b = sums_of_b / widths
-    spreads = (np.maximum.reduceat(b, starts, axis=1) - means_of_b) * (means_of_b - np.minimum.reduceat(b, starts, axis=1))
+    spreads = (np.maximum.reduceat(b, starts, axis=1) - means_of_b) * (
+        means_of_b - np.minimum.reduceat(b, starts, axis=1)
+    )
     deviation_of_b = np.sqrt(np.abs(spreads.sum(0)))
     low, high = a.min(1, keepdims=True), a.max(1, keepdims=True)
     mean = a.mean(1, dtype=np.float64, keepdims=True)
