@@ -96,9 +96,8 @@ def test_refusals() -> None:
             ops.crypto(*arguments)
     with pytest.raises(AclError, match="aad"):
         ops.crypto(CTR["key"], CTR["plain"], CTR["iv"], config(1, 1), None, CTR["iv"])
-    with pytest.raises(UnsupportedOperator, match="V-ABFT"):
-        half = np.ones((4, 4), np.float16)
-        ops.matmul_abft_verify(half, half, np.ones((4, 4), np.float32), half[0], 1e-3)
+    with pytest.raises(UnsupportedOperator, match="trusted environment"):
+        ops.obfuscation_setup(0, 0, 8, 0, 1, 2, 1, 1)
 
 
 # ----------------------------------------------------------------------------------------------- checksums of products
