@@ -197,6 +197,7 @@ def crypto(
 # ----------------------------------------------------------------------------------------------- checksums of products
 
 _SLICE = 256  # columns of B and C under one checksum
+_EXTREME = 1e10  # where the kernel's search for the least and the greatest element starts
 
 
 @reference("aclnnMatmulAbftVerify")
@@ -224,8 +225,9 @@ def matmul_abft_verify(a: Array, b: Array, c: Array, checksum_weight: Array, e_m
         means_of_b - np.minimum.reduceat(b, starts, axis=1)
     )
     deviation_of_b = np.sqrt(np.abs(spreads.sum(0)))
-    low, high = a.min(1, keepdims=True), a.max(1, keepdims=True)
-    mean = a.mean(1, dtype=np.float64, keepdims=True)
+    low = a.min(1, keepdims=True, initial=_EXTREME)
+    high = a.max(1, keepdims=True, initial=-_EXTREME)
+    mean = a.sum(1, dtype=np.float64, keepdims=True) / max(depth, 1)
     deviation = np.sqrt(np.abs((high - mean) * (mean - low)))
     threshold = widths * np.abs(means_of_b).sum(0) * np.abs(mean)
     threshold += 4 * np.sqrt(
