@@ -3861,6 +3861,7 @@ def blitz_sparse_attention(query: _A, key: _A, value: _A, pse_shift: Optional[_A
     value: values of the attention
     pse_shift: position bias of the scores
     atten_mask: mask: where it is true (1), the score counts as minus infinity
+    sabi: blocks of keys that each block of queries of each head sees, by number; 65535 ends a list
     actual_seq_lengths: lengths of the queries' sequences (cumulative where the layout is TND)
     actual_seq_lengths_kv: lengths of the keys' sequences (cumulative where the layout is TND)
     deq_scale1: scale of the product of query and key
@@ -4169,8 +4170,11 @@ def broadcast_v2(x: _A, buffer_mode: _Int, dim: _Int, is_reuse_source: _Int, axi
     """Broadcasts a tensor along an axis.
 
     x: tensor that is rearranged
+    buffer_mode: buffers of the kernel; no effect on the result
     dim: axis, a negative one counts from the end
+    is_reuse_source: the kernel may use the source's buffer; no effect on the result
     axis: axis, a negative one counts from the end
+    num: copies of the element along axis
     out: the same elements in the new shape or order
     """
 @overload
@@ -16521,6 +16525,8 @@ class JacobiResult(NamedTuple, Generic[_T]):
 def jacobi(a: _A, num_iterations: _Int = 10, *, out: _OutA = None, stream: None = None) -> JacobiResult[_N]:
     """Computes the singular value decomposition of a matrix by Jacobi rotations.
 
+    a: matrix to factor, or a batch of them
+    num_iterations: sweeps of rotations; enough of them to converge
     u: left singular vectors
     s: moving average of the parameters
     v: right singular vectors
@@ -16648,6 +16654,7 @@ def kv_quant_sparse_attn_sharedkv(q: _A, ori_kv: Optional[_A], cmp_kv: Optional[
     seqused_kv: tokens of each sequence of keys that count
     sinks: a score for each head that takes part in the softmax without a value
     metadata: division of the work between the cores, from the operator of the same name with Metadata
+    kv_quant_mode: how keys and values are quantised; 1: a scale for each tile of a token
     tile_size: elements that share a scale
     rope_head_dim: width of the rotary part
     softmax_scale: factor of the scores, as a rule 1 / sqrt(width of a head)
@@ -16658,6 +16665,8 @@ def kv_quant_sparse_attn_sharedkv(q: _A, ori_kv: Optional[_A], cmp_kv: Optional[
     ori_win_right: tokens behind the query's that the window holds; -1 all
     layout_q: order of the query's axes
     layout_kv: order of the keys' and values' axes
+    ori_kv_stride0: distance of two pages of ori_kv, in elements; 0: they are contiguous
+    cmp_kv_stride0: distance of two pages of cmp_kv, in elements; 0: they are contiguous
     return_softmax_lse: also compute the log-sum-exp
     attn_out: result of the attention, in the query's layout
     softmax_lse: log-sum-exp of the scores
@@ -16681,6 +16690,8 @@ def kv_quant_sparse_attn_sharedkv_metadata(cu_seq_lens_q: Optional[_B], cu_seq_l
     """Divides the work of KvQuantSparseAttnSharedkv between the cores; computed on the AI CPU, taken as its metadata.
 
     cu_seq_lens_q: cumulative lengths of the queries' sequences
+    cu_seq_lens_ori_kv: running totals of the lengths of the uncompressed keys, from 0
+    cu_seq_lens_cmp_kv: running totals of the lengths of the compressed keys, from 0
     seqused_q: tokens of each sequence of queries that count
     seqused_kv: tokens of each sequence of keys that count
     num_heads_q: query heads
@@ -16689,6 +16700,9 @@ def kv_quant_sparse_attn_sharedkv_metadata(cu_seq_lens_q: Optional[_B], cu_seq_l
     batch_size: number of sequences
     max_seqlen_q: length of the longest sequence of queries
     max_seqlen_kv: length of the longest sequence of keys
+    ori_top_k: uncompressed keys that each query selects
+    cmp_top_k: compressed keys that each query selects
+    kv_quant_mode: how keys and values are quantised; 1: a scale for each tile of a token
     tile_size: elements that share a scale
     rope_head_dim: width of the rotary part
     cmp_ratio: tokens that are compressed into one
@@ -16756,14 +16770,21 @@ def kv_quant_sparse_flash_attention_metadata(actual_seq_lengths_query: Optional[
 
     actual_seq_lengths_query: lengths of the queries' sequences (ends in packed layout)
     actual_seq_lengths_kv: lengths of the keys' sequences (ends in packed layout)
+    sparse_seq_lengths_kv: selected keys of each sequence
     batch_size: number of sequences
+    query_seq_size: longest sequence of queries
+    query_head_num: heads of the queries
+    kv_seq_size: longest sequence of keys
+    kv_head_num: heads of the keys and values
     head_dim: width of a head
+    topk_size: keys that each query selects
     sparse_block_size: tokens of a block that is chosen
     layout_query: order of the query's axes
     layout_kv: order of the keys' and values' axes
     sparse_mode: kind of mask: 0 default, 1 all, 2 upper-left causal, 3 lower-right causal, 4 band (higher values: see the document)
     attention_mode: how keys are stored: 2 absorbed multi-head latent attention
     rope_head_dim: width of the rotary part
+    sparse_shard_size: tokens of queries that share a selection of keys
     meta_data: division of the work between the cores, for the operator of the same name
     """
 @overload
@@ -18704,6 +18725,7 @@ def max_pool3_d(x: _A, ksize: _Ints, strides: _Ints, padding: str, pads: Optiona
     x: images or volumes, channels second
     ksize: width and height of the kernel
     strides: distance between windows (or elements), one for each axis
+    padding: "SAME", "VALID", or "CALCULATED": as pads says
     pads: padding of each space axis
     dilation: distance between the elements of the kernel
     ceil_mode: 1: round the number of windows up
@@ -18768,6 +18790,7 @@ def max_pool_v3(x: _A, ksize: _Ints, strides: _Ints, pads: _Ints = (0, 0, 0, 0),
     ksize: width and height of the kernel
     strides: distance between windows (or elements), one for each axis
     pads: padding of each space axis
+    ceil_mode: round the output's size up, not down
     out: pooled values
     """
 @overload
@@ -19017,6 +19040,7 @@ def mega_moe(context: _A, x: _A, topk_ids: _A, topk_weights: _A, weight1: Sequen
     """Sends tokens to experts, computes these and brings the results back, in one operator.
 
     x: tokens, one in each row
+    topk_weights: weights of each token's experts
     x_active_mask: which tokens take part
     moe_expert_num: number of experts that tokens are routed to
     ep_world_size: number of ranks of expert parallelism
@@ -19387,6 +19411,10 @@ def minimax_sparse_attention_split_kv(query: _A, key: _A, value: _A, block_table
     key: keys
     value: values of the attention
     block_table: blocks of the paged cache that hold each sequence
+    k2q_row_ptr: where the queries of each block of keys begin in k2q_q_indices, for each head of keys; one more number ends the last
+    k2q_q_indices: tokens of queries that each block of keys meets
+    k2q_slot_indices: number of the block among those that the query has selected
+    actual_seq_lengths: tokens of queries of each sequence
     actual_seq_lengths_kv: lengths of the keys' sequences (ends in packed layout)
     num_key_value_heads: number of key and value heads; 0: as many as query heads
     scale_value: factor of the scores, as a rule 1 / sqrt(width of a head)
@@ -20988,6 +21016,7 @@ def moe_ep_combine(context: _A, x: _A, topk_idx: _A, recv_src_metadata: _A, num_
     """Adds up the results of experts on other ranks for each token, weighted.
 
     x: tokens, one in each row
+    topk_weights: weights of each token's experts
     ep_world_size: number of ranks of expert parallelism
     ep_rank_id: this rank's number within expert parallelism
     num_experts: number of experts
@@ -21022,6 +21051,7 @@ def moe_ep_dispatch(context: _A, x: _A, topk_idx: _A, topk_weights: Optional[_A]
     """Begins to send tokens to their experts, over buffers whose addresses the program passes.
 
     x: tokens, one in each row
+    topk_weights: weights of each token's experts
     scales: smoothing factor or scale of each expert
     ep_world_size: number of ranks of expert parallelism
     ep_rank_id: this rank's number within expert parallelism
@@ -21081,8 +21111,17 @@ def moe_ffn(x: _A, quantized_weight13: _A, weight_scale13: _A, quantized_weight2
     """Computes the feed-forward layers of a mixture of experts.
 
     x: tokens or heads that are read
+    quantized_weight13: quantised weights of the gate and the linear part of each expert
+    weight_scale13: scales of quantized_weight13
+    quantized_weight2: quantised weights of the second layer of each expert
+    weight_scale2: scales of quantized_weight2
     expanded_expert_idx: expert of each sorted row
+    sorted_row_idx: token of each row, rows sorted by expert
     expanded_row_idx: sorted row of each copy of a token
+    topk_weights: weights of each token's experts
+    weight_offset13: offsets of quantized_weight13; None: symmetric
+    weight_offset2: offsets of quantized_weight2; None: symmetric
+    scale_group_size: rows of a weight that share a scale
     topk: number of experts of each token
     out: result, in the layout of the input
     """
@@ -23345,7 +23384,12 @@ def optimized_transducer(logits: _A, targets: _A, logit_lengths: _A, target_leng
 
     logits: logits
     targets: label sequences
+    logit_lengths: frames of each sequence
+    target_lengths: labels of each sequence
     blank: class number of the blank
+    clamp: largest absolute value of the gradient; negative: no limit; 0 is one only without fused_log_softmax
+    fused_log_softmax: the logits are not normalised yet
+    requires_grad: also compute the gradient
     loss: loss
     grad: gradient
     """
@@ -23943,12 +23987,16 @@ def quant_block_sparse_attn(query: _A, key: _A, value: _A, q_descale: _A, k_desc
     seqused_q: tokens of each sequence of queries that count
     seqused_kv: tokens of each sequence of keys that count
     sparse_indices: keys that each query sees; -1: none
+    sparse_seq_len: blocks of keys that each block of queries selects
     block_table: blocks of the paged cache that hold each sequence
     atten_mask: mask: where it is true (1), the score counts as minus infinity
     metadata: division of the work between the cores, from the operator of the same name with Metadata
     softmax_scale: factor of the scores, as a rule 1 / sqrt(width of a head)
+    sparse_q_block_size: tokens of a block of queries
+    sparse_kv_block_size: tokens of a block of keys
     layout_kv: order of the keys' and values' axes
     layout_q: order of the query's axes
+    layout_sparse_indices: order of the axes of sparse_indices
     layout_out: order of the result's axes
     quant_mode: way of quantising
     mask_mode: kind of mask
@@ -23978,6 +24026,7 @@ def quant_block_sparse_attn(query: _A, key: _A, value: _B, q_descale: _B, k_desc
 def quant_block_sparse_attn_metadata(sparse_seq_len: _A, cu_seqlens_q: Optional[_A], cu_seqlens_kv: Optional[_A], seqused_q: Optional[_A], seqused_kv: Optional[_A], batch_size: _Int, num_heads_q: _Int, num_heads_kv: _Int, head_dim: _Int, sparse_block_size_q: _Int, sparse_block_size_k: _Int, quant_mode: _Int, mask_mode: _Int, layout_q: Optional[str] = None, layout_kv: Optional[str] = None, layout_sparse_indices: Optional[str] = None, *, out: _OutA = None, stream: None = None) -> _N:
     """Divides the work of QuantBlockSparseAttn between the cores; computed on the AI CPU, taken as its metadata.
 
+    sparse_seq_len: blocks of keys that each block of queries selects
     cu_seqlens_q: cumulative lengths of the queries' sequences
     cu_seqlens_kv: cumulative lengths of the keys' sequences
     seqused_q: tokens of each sequence of queries that count
@@ -23986,10 +24035,13 @@ def quant_block_sparse_attn_metadata(sparse_seq_len: _A, cu_seqlens_q: Optional[
     num_heads_q: query heads
     num_heads_kv: key heads
     head_dim: width of a head
+    sparse_block_size_q: tokens of a block of queries
+    sparse_block_size_k: tokens of a block of keys
     quant_mode: way of quantising
     mask_mode: kind of mask
     layout_q: order of the query's axes
     layout_kv: order of the keys' and values' axes
+    layout_sparse_indices: order of the axes of sparse_indices
     metadata: division of the work between the cores, for the operator of the same name
     """
 @overload
@@ -24190,6 +24242,7 @@ def quant_flash_attention_score_grad(query: _A, key_in: _A, value: _A, dy: _A, a
     d_scale_k: scale of the quantised key
     d_scale_v: scale of the quantised value
     d_scale_dy: scale of dy
+    ds_scale: scale by which the gradient of the scores is multiplied before it becomes HIFLOAT8
     p_scale: scale at which the probabilities are quantised
     scale_value: factor of the scores, as a rule 1 / sqrt(width of a head)
     pre_tokens: how many earlier tokens a token sees
@@ -25328,8 +25381,12 @@ def quant_sals_indexer_metadata(actual_seq_lengths_kv: Optional[_B], batch_size:
 
     actual_seq_lengths_kv: lengths of the keys' sequences (ends in packed layout)
     batch_size: number of sequences
+    key_seq_size: longest sequence of keys
+    key_head_num: heads of the keys
     head_dim: width of a head
     sparse_block_size: tokens of a block that is chosen
+    sparse_ratio: share of the blocks that is selected
+    fixed_tail_count: last blocks, which are always selected
     layout_key: order of the key's axes
     meta_data: division of the work between the cores, for the operator of the same name
     """
@@ -28214,6 +28271,7 @@ def sort_v2(x: _A, index: _A, axis: _Int = 0, descending: _Bool = False, *, out:
 
     x: tensor whose elements are taken
     index: indices along the axis
+    dst_index: places of the sorted elements in the input
     axis: axis, a negative one counts from the end
     descending: the largest first
     out: elements in order
@@ -28294,6 +28352,8 @@ def sparse_attn_sharedkv(q: _A, ori_kv: Optional[_A], cmp_kv: Optional[_A], ori_
     cmp_ratio: tokens that are compressed into one
     ori_mask_mode: mask of the original keys: 0 none, 3 causal, 4 window
     cmp_mask_mode: mask of the compressed keys: 0 none, 3 causal
+    ori_kv_stride: distance of two pages of ori_kv, in elements; 0: they are contiguous
+    cmp_kv_stride: distance of two pages of cmp_kv, in elements; 0: they are contiguous
     ori_win_left: tokens before the query's that the window holds; -1 all
     ori_win_right: tokens behind the query's that the window holds; -1 all
     layout_q: order of the query's axes
@@ -28321,6 +28381,8 @@ def sparse_attn_sharedkv_metadata(cu_seq_lens_q: Optional[_B], cu_seq_lens_ori_k
     """Divides the work of SparseAttnSharedkv between the cores; computed on the AI CPU, taken as its metadata.
 
     cu_seq_lens_q: cumulative lengths of the queries' sequences
+    cu_seq_lens_ori_kv: running totals of the lengths of the uncompressed keys, from 0
+    cu_seq_lens_cmp_kv: running totals of the lengths of the compressed keys, from 0
     seqused_q: tokens of each sequence of queries that count
     seqused_kv: tokens of each sequence of keys that count
     num_heads_q: query heads
@@ -28329,6 +28391,8 @@ def sparse_attn_sharedkv_metadata(cu_seq_lens_q: Optional[_B], cu_seq_lens_ori_k
     batch_size: number of sequences
     max_seqlen_q: length of the longest sequence of queries
     max_seqlen_kv: length of the longest sequence of keys
+    ori_top_k: uncompressed keys that each query selects
+    cmp_top_k: compressed keys that each query selects
     cmp_ratio: tokens that are compressed into one
     ori_mask_mode: mask of the original keys: 0 none, 3 causal, 4 window
     cmp_mask_mode: mask of the compressed keys: 0 none, 3 causal
@@ -29120,11 +29184,26 @@ class StemIndexerResult(NamedTuple, Generic[_T]):
 def stem_indexer(qflat: _A, kflat: _A, vbias: _A, q_seq_lens: _A, kv_seq_lens: _A, num_prompt_tokens: Optional[_A] = None, metadata: Optional[_A] = None, causal: _Bool = True, stem_block_size: _Int = 128, stem_stride: _Int = 16, alpha: _Float = 1.0, initial_blocks: _Int = 4, window_size: _Int = 4, k_block_num_rate_medium: _Float = 0.2, k_block_num_bias_medium: _Int = 30, k_block_num_rate_large: _Float = 0.1, k_block_num_bias_large: _Int = 30, topk_score_precision: _Int = 1, *, out: _OutA = None, stream: None = None) -> StemIndexerResult[_N]:
     """Chooses the key blocks of Stem sparse attention by scores of query and key blocks.
 
+    qflat: queries, a row for each block of 128 tokens
+    kflat: keys, a row for each block of 128 tokens
+    vbias: what the values add to the score of each block of keys
+    q_seq_lens: tokens of queries of each sequence
+    kv_seq_lens: tokens of keys of each sequence
+    num_prompt_tokens: tokens of each prompt, which the number of blocks follows; None: kv_seq_lens
     metadata: division of the work between the cores, from the operator of the same name with Metadata
+    causal: a query sees no later key
     stem_block_size: tokens of a block
     stem_stride: tokens that one element of a block's vector stands for
     alpha: steepness of the choice
+    initial_blocks: first blocks, which are always selected; the kernel takes 4
+    window_size: last blocks, which are always selected; the kernel takes 4
+    k_block_num_rate_medium: share of the blocks that a medium prompt selects; the kernel takes 1/5
+    k_block_num_bias_medium: blocks that a medium prompt adds to its share; the kernel takes 30
+    k_block_num_rate_large: share of the blocks that a long prompt selects; the kernel takes 1/10
+    k_block_num_bias_large: blocks that a long prompt adds to its share; the kernel takes 30
+    topk_score_precision: data type of the scores: 2 is BFLOAT16
     sparse_indices: keys that were chosen for each query, the best first
+    sparse_seq_len: blocks of keys that each block of queries has selected
     """
 @overload
 def stem_indexer(qflat: Tensor, kflat: _B, vbias: _B, q_seq_lens: _B, kv_seq_lens: _B, num_prompt_tokens: Optional[_B] = None, metadata: Optional[_B] = None, causal: _Bool = True, stem_block_size: _Int = 128, stem_stride: _Int = 16, alpha: _Float = 1.0, initial_blocks: _Int = 4, window_size: _Int = 4, k_block_num_rate_medium: _Float = 0.2, k_block_num_bias_medium: _Int = 30, k_block_num_rate_large: _Float = 0.1, k_block_num_bias_large: _Int = 30, topk_score_precision: _Int = 1, *, out: _OutB = None, stream: _S = None) -> StemIndexerResult[Tensor]: ...
@@ -29138,7 +29217,14 @@ def stem_indexer(qflat: _A, kflat: _A, vbias: _B, q_seq_lens: _B, kv_seq_lens: _
 def stem_indexer_metadata(q_seq_lens: _A, kv_seq_lens: _A, q_heads: _Int, kv_heads: _Int, causal: _Bool, stem_block_size: _Int, dim_qkflat: _Int, window_size: _Int, *, out: _OutA = None, stream: None = None) -> _N:
     """Divides the work of StemIndexer between the cores; computed on the AI CPU, taken as its metadata.
 
+    q_seq_lens: tokens of queries of each sequence
+    kv_seq_lens: tokens of keys of each sequence
+    q_heads: heads of the queries
+    kv_heads: heads of the keys
+    causal: a query sees no later key
     stem_block_size: tokens of a block
+    dim_qkflat: width of a row of qflat and kflat
+    window_size: last blocks, which are always selected; the kernel takes 4
     metadata: division of the work between the cores, for the operator of the same name
     """
 @overload
@@ -30516,6 +30602,7 @@ class TsqrResult(NamedTuple, Generic[_T]):
 def tsqr(a: _A, block_size: _Int = 0, *, out: _OutA = None, stream: None = None) -> TsqrResult[_N]:
     """Computes the QR decomposition of a tall matrix block by block.
 
+    a: matrix to factor, or a batch of them
     block_size: tokens (or elements) in a block
     q: queries
     r: upper triangular factor
@@ -30530,6 +30617,8 @@ def tsqr(a: _A, block_size: _Int = 0, *, out: _OutB = None, stream: Stream) -> T
 def turbo_quant_compress_latent(latent: _A, centroids: _A, *, out: _OutA = None, stream: None = None) -> _N:
     """Compresses the latent vectors of a key-value cache to four bits by a table of centroids.
 
+    latent: latent vectors, one for each token
+    centroids: the 16 centroids, ascending
     out: packed codes of four bits
     """
 @overload
@@ -31299,7 +31388,14 @@ def view_copy(dst: _A, dst_size: _A, dst_stride: _A, dst_storage_offset: _A, src
     """Copies between two views that sizes, strides and offsets describe.
 
     dst: the blurred image
+    dst_size: sizes of the view of dst
+    dst_stride: strides of the view of dst, in elements
+    dst_storage_offset: where the view of dst begins, in elements
     src: elements that are written
+    src_size: sizes of the view of src
+    src_stride: strides of the view of src, in elements
+    src_storage_offset: where the view of src begins, in elements
+    dst_out: dst with the elements of src
     """
 @overload
 def view_copy(dst: Tensor, dst_size: _B, dst_stride: _B, dst_storage_offset: _B, src: _B, src_size: _B, src_stride: _B, src_storage_offset: _B, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
