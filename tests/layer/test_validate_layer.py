@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from recordings import HEADER, description
 
+from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.layer.validate import Validator
 from ascend_aclnn.recording import Call, Frame, Prototype, Recording, TensorValue, Value, Writer
 
@@ -151,7 +152,8 @@ aclnn.synchronize()
 def test_a_program_under_the_layer(emulator_home: Path) -> None:
     def run(text: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "ascend_aclnn", "layer", "run", "--validate", "--", sys.executable, "-c", text]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        variables = environment(emulator_home)
+        return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
 
     done = run(RACE)
     assert done.returncode == 1, done.stderr
