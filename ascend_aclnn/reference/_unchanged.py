@@ -1,7 +1,7 @@
 """What is computed of weights, once as long as their bytes stay the same.
 
-Device memory is written from several sides: operators, copies, the client itself. So nothing is told of writes: each use compares
-the weights with a copy, which takes a fraction of restoring them.
+Operators, copies and the client itself write device memory, and not every write can be observed. So each use compares the
+weights with a copy, which takes a fraction of the time of restoring them.
 """
 
 from __future__ import annotations

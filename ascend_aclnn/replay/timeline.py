@@ -129,7 +129,7 @@ class Timeline:
                 peak, owners = used, list(blocks.values())
         return points, peak, sorted(owners, key=lambda block: -block.nbytes)
 
-    # ----------------------------------------------------------------------------------------------- what is told
+    # ----------------------------------------------------------------------------------------------- results
     @property
     def rows(self) -> list[Row]:
         """A row for each operator, the one with the most time of the device (of the host where it is not known) first."""

@@ -31,16 +31,16 @@ typedef struct {
     uint32_t thread, device, stream;
 } emu_activity_mark;
 
-/* `called` is told of each call when it returns, on its thread; `ran` of what a call put onto a stream, by and by. */
+/* `called` gets each call when it returns, on its thread; `ran` gets later what the call put onto a stream. */
 typedef struct {
     void (*called)(uint64_t correlation, const emu_activity_call *call);
     void (*ran)(uint64_t correlation, const emu_activity_call *call, uint64_t begin, uint64_t end);
-    void (*marked)(const emu_activity_mark *mark); /* NULL: it does not ask for them */
+    void (*marked)(const emu_activity_mark *mark); /* NULL: marks are not observed */
 } emu_activity_observer;
 
 #define EMU_OBSERVERS 2
 LINK void emu_activity_observe(int which, const emu_activity_observer *observer); /* NULL: no more */
-/* Fetches what device processes have run since the last time, and tells the observers. */
+/* Fetches what device processes have run since the last time, and passes it to the observers. */
 LINK void emu_activity_collect(void);
 
 /* Begins a call: its correlation, or 0 where nothing is noted or the call is a part of another. */

@@ -291,7 +291,7 @@ static int copy_async(const copy_request *request, aclrtStream handle) {
     return status == 0 && wait ? emu_stream_wait(stream, -1) : status;
 }
 
-/* Makes a call that observers are told of, and returns its status. */
+/* Makes a call, reports it to observers, and returns its status. */
 #define NOTED(kind, bytes, detail, call)                                                                 \
     uint64_t correlation_ = emu_activity_begin(kind, emu_routine(), bytes, (uint64_t)(detail), NULL);    \
     int noted_ = call;                                                                                   \

@@ -403,7 +403,7 @@ API aclError aclInit(const char *configPath) {
 static int finalize(void) {
     int status = 0;
     emu_report_leaks();
-    if (emu_activity_observed()) { /* what was queued runs, and is told, before the device processes end */
+    if (emu_activity_observed()) { /* queued work runs, and its activities are reported, before the device processes end */
         for (int i = 0; i < EMU_MAX_DEVICES; i++) emu_streams_drain(&emu_devices[i]);
         emu_activity_collect();
     }
