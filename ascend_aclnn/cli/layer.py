@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
@@ -104,11 +106,19 @@ def _run(options: argparse.Namespace) -> int:
     if options.check is not None and options.data and options.data != options.check:
         raise ValueError("--check WHAT and --data WHAT differ; the launches that are checked are those with data")
     run = _surveyed if options.check is None else _checked
+    with _recorded(options) as record:
+        return run(options, program, record)
+
+
+@contextlib.contextmanager
+def _recorded(options: argparse.Namespace) -> Iterator[Path]:
+    """Where the recording goes: the file of --record, which stays, or one that goes with the command."""
     if options.record is not None:
-        return run(options, program, options.record)
+        yield options.record
+        return
     folder = Path(tempfile.mkdtemp(prefix="ascend-aclnn-layer-"))
     try:
-        return run(options, program, folder / "run.aclnn")
+        yield folder / "run.aclnn"
     finally:
         files.remove_tree(folder)
 
@@ -213,13 +223,8 @@ def _validated(options: argparse.Namespace, program: list[str]) -> int:
     """Runs a program, and looks at its recordings; 1 where something was found that is no warning, else its exit status."""
     if (options.check, options.report, options.profile) != (None, None, None):
         raise ValueError("--validate is a run of its own, without --check, --report and --profile")
-    if options.record is not None:
-        return _look(options, program, options.record)
-    folder = Path(tempfile.mkdtemp(prefix="ascend-aclnn-validate-"))
-    try:
-        return _look(options, program, folder / "validate.aclnn")
-    finally:
-        files.remove_tree(folder)
+    with _recorded(options) as record:
+        return _look(options, program, record)
 
 
 def _look(options: argparse.Namespace, program: list[str], record: Path) -> int:
