@@ -61,22 +61,7 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("--devices", type=_count, metavar="N", help=f"devices, 0 to {_MOST_DEVICES} (default: 2)")
     command.add_argument("--soc", metavar="NAME", help=f"the SoC, as aclrtGetSocName names it (default: {DEFAULT_SOC})")
     command.add_argument("--strict", action="store_true", help="exit with status 86 when handles or memory leak")
-    command.add_argument(
-        "--validate",
-        type=validation.parse,
-        nargs="?",
-        const=",".join(validation.KINDS),
-        metavar="LIST",
-        help="report accesses that no order protects (sync), and wrong use of memory and handles (memory); exit with status "
-        "1 if there is any (default: memory,sync)",
-    )
-    command.add_argument(
-        "--validate-suppress",
-        type=Path,
-        metavar="FILE",
-        help="findings that do not count, a line each: an identifier and a part of the text, with * and ?",
-    )
-    command.add_argument("--validate-json", type=Path, metavar="FILE", help="gets the findings as JSON")
+    add_validation(command, "report accesses that no order protects")
     command.add_argument(
         "--alignment",
         choices=("allow", "warn", "refuse"),
@@ -163,6 +148,26 @@ def sanitizer_variables(sanitize: str) -> dict[str, str]:
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         "TSAN_OPTIONS": "die_after_fork=0:allocator_may_return_null=1",  # the device process is started like that
     }
+
+
+def add_validation(command: argparse.ArgumentParser, what: str) -> None:
+    """Adds --validate and what belongs to it; ``what`` begins its help."""
+    command.add_argument(
+        "--validate",
+        type=validation.parse,
+        nargs="?",
+        const=",".join(validation.KINDS),
+        metavar="LIST",
+        help=f"{what} (sync), and wrong use of memory and handles (memory); exit with status 1 if there is any "
+        "(default: memory,sync)",
+    )
+    command.add_argument(
+        "--validate-suppress",
+        type=Path,
+        metavar="FILE",
+        help="findings that do not count, a line each: an identifier and a part of the text, with * and ?",
+    )
+    command.add_argument("--validate-json", type=Path, metavar="FILE", help="gets the findings as JSON")
 
 
 def environment(directory: Path, **options: str) -> dict[str, str]:

@@ -50,19 +50,7 @@ def add_commands(subparsers: Any) -> None:
         metavar="WHAT",
         help="compare launches with their NumPy references as the program runs; WHAT as for --data (default: all)",
     )
-    command.add_argument(
-        "--validate",
-        type=validation.parse,
-        nargs="?",
-        const=",".join(validation.KINDS),
-        metavar="LIST",
-        help="when the program has ended: name launches that no order protects (sync), and wrong use of memory and handles "
-        "(memory); exit with status 1 if there is any (default: memory,sync)",
-    )
-    command.add_argument(
-        "--validate-suppress", type=Path, metavar="FILE", help="findings that do not count, as in emulator run"
-    )
-    command.add_argument("--validate-json", type=Path, metavar="FILE", help="gets these findings as JSON")
+    emulator.add_validation(command, "when the program has ended: name launches that no order protects")
     command.add_argument("--stop", action="store_true", help="with --check: end the program at the first wrong launch")
     command.add_argument(
         "--report",
