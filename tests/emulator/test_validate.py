@@ -399,7 +399,8 @@ def test_streams(aclnn_backend, ordered):
 
 def test_the_plugin_fails_tests_with_findings(emulator_home: Path, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(PLUGIN_TEST, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--aclnn-backend=emulator"]
+    # -rN: the summary repeats the findings where the environment has CI.
+    command = [sys.executable, "-m", "pytest", "-q", "-rN", "-p", "no:cacheprovider", "--aclnn-backend=emulator"]
     done = subprocess.run(
         [*command, "--aclnn-validate=memory,sync", "test_it.py"],
         cwd=tmp_path,
