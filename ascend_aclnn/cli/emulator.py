@@ -78,8 +78,9 @@ def add_commands(subparsers: Any) -> None:
         "--operators",
         action="append",
         default=[],
-        metavar="FILE",
-        help="a Python file that declares operators with rules and references (a vendor's, or your own); may be repeated",
+        metavar="MODULE",
+        help="a Python module that declares operators with rules and references (a vendor's, or your own): a file, the "
+        "directory of a package, or a name that can be imported; may be repeated",
     )
     _add_build_options(command)
     command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
@@ -237,15 +238,15 @@ def _run(options: argparse.Namespace) -> int:
     return os.execve(executable, program, variables)  # which never returns
 
 
-def _vendor_variables(paths: list[str], home: Path, library_path: str) -> dict[str, str]:
-    """The environment in which programs and the device process know the operators of some files."""
-    if not paths:
+def _vendor_variables(names: list[str], home: Path, library_path: str) -> dict[str, str]:
+    """The environment in which programs and the device process know the operators of some modules."""
+    if not names:
         return {}
     from ascend_aclnn.emulator import operators
     from ascend_aclnn.emulator.build.vendor import build_vendor
 
-    declared = operators.load(paths)
-    variables = {operators.VARIABLE: ":".join(str(Path(path).resolve()) for path in paths)}
+    declared = operators.load(names)
+    variables = {operators.VARIABLE: ":".join(str(operators.locate(name)) for name in names)}
     if declared:
         vendor = build_vendor(declared, home)
         variables["ASCEND_CUSTOM_OPP_PATH"] = str(vendor)

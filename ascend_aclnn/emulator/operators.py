@@ -1,6 +1,6 @@
-"""Files of operators that an emulated device knows beside the catalog: ``emulator run --operators my_ops.py``.
+"""Modules of operators that an emulated device knows beside the catalog: ``emulator run --operators my_ops.py``.
 
-A file declares operators (``register_operator``), their rules and references, as docs/adding-an-operator.md shows. The
+A module declares operators (``register_operator``), their rules and references, as docs/adding-an-operator.md shows. The
 command line loads it to generate the operators' library, the device process loads it to compute them.
 """
 
@@ -15,25 +15,43 @@ from pathlib import Path
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Operator
 
-VARIABLE = "ASCEND_EMULATOR_OPERATORS"  # the files, with colons between them
+VARIABLE = "ASCEND_EMULATOR_OPERATORS"  # files and directories of packages, with colons between them
 
 
-def load(paths: Sequence[str]) -> list[Operator]:
-    """Imports the files, each under its own name, and gives the operators that they declare.
+def locate(name: str) -> Path:
+    """Where a module lies: a file ``my_ops.py``, or the directory of a package.
 
-    ValueError for a file that is absent or cannot be imported; it names the file and the error.
+    ``name`` is either, or the name of a module that can be imported here. ValueError where it is none of them. The device
+    process, which does not have the caller's PYTHONPATH, gets paths.
+    """
+    path = Path(name)
+    if path.is_file() if path.suffix == ".py" else (path / "__init__.py").is_file():
+        return path.resolve()
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    if spec is None or spec.origin is None:
+        raise ValueError(f"operators: {name} is no Python file, directory of a package, or module that can be imported")
+    return Path(spec.origin).parent if spec.submodule_search_locations else Path(spec.origin)
+
+
+def load(names: Sequence[str]) -> list[Operator]:
+    """Imports modules, each under its own name, and gives the operators that they declare.
+
+    ValueError for one that is absent or cannot be imported; it names the module and the error.
     """
     before = set(catalog.registered())
-    for path in map(Path, paths):
-        if path.suffix != ".py" or not path.is_file():
-            raise ValueError(f"operators: {path} is no Python file")
-        place = str(path.resolve().parent)
+    for path in map(locate, names):
+        place = str(path.parent)
         if place not in sys.path:
-            sys.path.insert(0, place)  # the file may import its neighbours
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None and spec.loader is not None
+            sys.path.insert(0, place)  # a file may import its neighbours
         if path.stem in sys.modules:
             continue
+        package = path.is_dir()
+        spec = importlib.util.spec_from_file_location(
+            path.stem,
+            path / "__init__.py" if package else path,
+            submodule_search_locations=[str(path)] if package else None,
+        )
+        assert spec is not None and spec.loader is not None
         module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)

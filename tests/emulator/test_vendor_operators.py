@@ -71,6 +71,7 @@ def test_a_c_program_calls_the_operator_by_its_header(emulator_home: Path, tmp_p
     [
         ("absent.py", None, "is no Python file"),
         ("words.txt", "x", "is no Python file"),
+        ("no_such_module_at_all", None, "or module that can be imported"),
         ("broken.py", "import no_such_module_at_all", "cannot be imported: ModuleNotFoundError"),
     ],
 )
@@ -78,8 +79,24 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, name: str, text: st
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=expected) as refused:
-        operators.load([str(tmp_path / name)])
+        operators.load([str(tmp_path / name) if "." in name else name])
     assert name in str(refused.value)
+
+
+def test_a_module_is_a_file_a_package_or_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, file = tmp_path / "a_package_of_operators", tmp_path / "a_file_of_operators.py"
+    package.mkdir()
+    (package / "__init__.py").write_text("from a_package_of_operators import part\n")
+    (package / "part.py").write_text("import a_file_of_operators  # a neighbour of the package\n")
+    file.write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for path in (package, file):
+        assert operators.locate(str(path)) == operators.locate(path.stem) == path
+    try:
+        assert operators.load([str(package)]) == [] and "a_package_of_operators.part" in sys.modules
+    finally:
+        for name in (package.name, f"{package.name}.part", file.stem):
+            sys.modules.pop(name, None)
 
 
 def test_loading_gives_what_a_file_declares_once(tmp_path: Path) -> None:

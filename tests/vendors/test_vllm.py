@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OPERATORS = ROOT / "vendors" / "vllm_ascend" / "vllm_ascend_operators.py"
+OPERATORS = ROOT / "vendors" / "vllm_ascend" / "vllm_ascend_operators"
 
 
 @pytest.fixture

@@ -1,0 +1,58 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+import ml_dtypes
+import numpy as np
+
+import ascend_aclnn as aclnn
+from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.reference import reference
+from ascend_aclnn.rules.language import *
+
+aclnn.register_operator("""
+aclnnStatus aclnnAddRmsNormBiasGetWorkspaceSize(
+    const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, const aclTensor *betaOptional, double epsilon,
+    const aclTensor *yOut, const aclTensor *rstdOut, const aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor);
+""")
+
+rule(
+    "aclnnAddRmsNormBias",
+    only_products("A2 A3"),
+    dtypes(FLOATS, "x1"),
+    same_dtype("x1", "x2", "gamma", "betaOptional", "yOut", "xOut"),
+    dtypes("FLOAT", "rstdOut"),
+    tiling(
+        rank(1, 8, "x1", "gamma"),
+        same_shape("x1", "x2", "yOut", "xOut"),
+        require("gamma == x1[len(x1) - len(gamma):]"),
+        same_shape("gamma", "betaOptional"),
+    ),
+    infer_shape(yOut="x1", rstdOut="x1[:len(x1) - len(gamma)] + (1,) * len(gamma)", xOut="x1"),
+)
+
+
+@reference("aclnnAddRmsNormBias", raw=True)
+def add_rms_norm_bias(
+    x1: Array, x2: Array, gamma: Array, beta: Optional[Array], epsilon: float, *, out: Sequence[Optional[Array]]
+) -> None:
+    """y = x * rstd * gamma + beta, with x = x1 + x2 and rstd = 1 / sqrt(mean(x^2) + epsilon), over gamma's axes.
+
+    The kernel rounds the sum and x * rstd to 16-bit inputs' type, and FLOAT16 also after the product with gamma.
+    """
+
+    def rounded(values: Array, *dtypes: object) -> Array:
+        return widen(values.astype(x1.dtype)) if x1.dtype in dtypes else values
+
+    x = rounded(widen(x1) + widen(x2), np.float16, ml_dtypes.bfloat16)
+    axes = tuple(range(x.ndim - gamma.ndim, x.ndim))
+    rstd = 1 / np.sqrt(np.mean(np.square(x), axis=axes, keepdims=True) + np.float32(epsilon))
+    y = rounded(rounded(x * rstd, np.float16, ml_dtypes.bfloat16) * widen(gamma), np.float16)
+    if beta is not None:
+        y = y + widen(beta)
+    for target, values in zip(out, (y, rstd, x)):
+        if target is not None:
+            round_into(target, values.reshape(target.shape))
