@@ -21,9 +21,9 @@ reaches the caller as it is.
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Callable, Optional
 
-from ascend_aclnn import registry
+from ascend_aclnn import catalog, registry
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.reference.declare import REFERENCES, DataError, Reference, reference
 
@@ -33,10 +33,21 @@ def find(operator: Operator) -> Optional[Reference]:
     return registry.find(__name__, operator, REFERENCES)
 
 
+def function_of(name: str) -> Callable[..., Any]:
+    """The function of an operator's reference by C name ("aclnnMoeInitRoutingV3"), for one that does the same and more.
+
+    It takes what the decorated function takes. ValueError where the operator has no reference.
+    """
+    found = find(catalog.get(name))
+    if found is None:
+        raise ValueError(f"{name} has no reference")
+    return found.function
+
+
 def count() -> int:
     """How many aclnn operators have a reference."""
     registry.load_all(__name__)
     return sum(name.startswith("acl") for name in REFERENCES)
 
 
-__all__ = ["DataError", "Reference", "count", "find", "reference"]
+__all__ = ["DataError", "Reference", "count", "find", "function_of", "reference"]

@@ -20,6 +20,7 @@ class Reference(NamedTuple):
     communicates: bool = False
     stored: Sequence[str] = ()
     products: Mapping[str, Reference] = MappingProxyType({})  # that have another function
+    replaces: bool = False  # a vendor's, for an operator of the catalog
 
     def of(self, product: str) -> Reference:
         """The reference for a product line: "A2", "950", ...."""
@@ -39,6 +40,7 @@ def reference(
     communicates: bool = False,
     stored: Sequence[str] = (),
     product: str = "",
+    replaces: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as the reference of the named operators.
 
@@ -50,17 +52,23 @@ def reference(
     ``communicates``: other ranks wait for the function, so it runs even where every output is empty.
     ``stored``: inputs by C name that are not widened, because whole they would be too large.
     ``product``: the function is for this product line alone ("950"); that for all others is registered before it.
+    ``replaces``: the function is a vendor's, for its form of an operator that the catalog has too (``register_operator`` with
+    its prototype); the package's own reference does not count in this process.
     ``raw``: the arrays come as they are stored, and the function writes into ``out``. An output that it leaves unwritten, as
     CANN does, is among the arrays that it returns; of outputs that it returns as None, others say the same.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        entry = Reference(function, raw, channels_first, unsupported, elementwise, along, communicates, stored)
+        entry = Reference(
+            function, raw, channels_first, unsupported, elementwise, along, communicates, stored, replaces=replaces
+        )
         for name in names:
             if product:
                 others = REFERENCES[name]
                 REFERENCES[name] = others._replace(products={**others.products, product: entry})
-            elif name in REFERENCES:
+            elif name in REFERENCES and REFERENCES[name].replaces and not replaces:
+                continue
+            elif name in REFERENCES and not replaces:
                 raise ValueError(f"{name} has two references")
             else:
                 REFERENCES[name] = entry

@@ -124,9 +124,9 @@ def test_elements_lie_one_after_the_other_from_the_lowest_bit(name: str, count: 
 VENDOR = """
 import numpy as np
 import ascend_aclnn as aclnn
-from ascend_aclnn import ops
-from ascend_aclnn.reference import reference
-from ascend_aclnn.rules.language import output_shape, rule, shape_of
+from ascend_aclnn import catalog, ops, registry
+from ascend_aclnn.reference import find, function_of, reference
+from ascend_aclnn.rules.language import dtypes, output_dtype, output_shape, rule, shape_of
 
 operator = aclnn.register_operator(
     "aclnnStatus aclnnTestScaleGetWorkspaceSize(const aclTensor *x, double factor, const aclTensor *biasOptional,"
@@ -149,6 +149,25 @@ with aclnn.use_backend("numpy"):
     except aclnn.AclError as error:
         assert error.status == 161001, error
     assert "test_scale" in dir(ops)
+
+# A vendor's form of an operator that the catalog has: before and after the package's own is loaded.
+for name in ("aclnnNeg", "aclnnSin"):
+    theirs = function_of(name)
+    aclnn.register_operator(
+        f"aclnnStatus {name}GetWorkspaceSize(const aclTensor *self, double factor, aclTensor *out,"
+        " uint64_t *workspaceSize, aclOpExecutor **executor);"
+    )
+    rule(name, dtypes("FLOAT16", "self"), output_shape(out=shape_of("self")), output_dtype(out="self"), replaces=True)
+    reference(name, replaces=True)(lambda x, factor, theirs=theirs: theirs(x) * factor)
+assert find(catalog.get("aclnnNeg")).function is not theirs
+registry.load_all("ascend_aclnn.rules")
+registry.load_all("ascend_aclnn.reference")
+with aclnn.use_backend("numpy"):
+    assert ops.neg(x, 2.5).tolist() == [-2.5, -2.5, -2.5]
+    try:
+        ops.neg(x.astype(np.float32), 2.5)
+    except aclnn.AclError as error:
+        assert "self has dtype FLOAT" in str(error), error
 print("declared")
 """
 

@@ -58,8 +58,10 @@ class Rule:
         aliases: Mapping[str, str] = MappingProxyType({}),
         empty_lists: str = "",
         source: str = "",
+        replaces: bool = False,
     ) -> None:
         self.name = name
+        self.replaces = replaces
         self.source = source
         self.versions = tuple(versions) or (name,)
         self.null_status = null_status
@@ -342,6 +344,7 @@ def rule(
     aliases: Mapping[str, str] = MappingProxyType({}),
     empty_lists: str = "",
     source: str = "",
+    replaces: bool = False,
 ) -> None:
     """Declares the rule of one or more operators (C names, separated by blanks): versions that differ in parameters.
 
@@ -354,12 +357,19 @@ def rule(
     null pointer with another ``null_status`` (INNER_NULLPTR).
 
     ``source`` is what the checks rest on where that is not the operator's document: a file of op_api, or "judgement".
+
+    ``replaces`` is for a vendor's form of an operator that the catalog has too (``register_operator`` with its prototype): the
+    package's own rule does not count in this process.
     """
     versions = names.split()
     for name in versions:
-        if name in RULES:
+        if name in RULES and RULES[name].replaces and not replaces:
+            continue
+        if name in RULES and not replaces:
             raise ValueError(f"{name} has two rules")
-        RULES[name] = Rule(name, words, nullable, required, null_status, versions, aliases, empty_lists, source)
+        RULES[name] = Rule(
+            name, words, nullable, required, null_status, versions, aliases, empty_lists, source, replaces
+        )
 
 
 @functools.cache

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import ascend_aclnn as aclnn
-from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
-from ascend_aclnn.reference.moe.routing import init_routing_v3
+from ascend_aclnn.reference import function_of, reference
 from ascend_aclnn.rules.language import *
 
 aclnn.register_operator("""
@@ -55,7 +50,5 @@ rule(
 )
 
 
-@reference("aclnnMoeInitRoutingCustom", raw=True)
-def moe_init_routing_custom(*arguments: Any, out: Sequence[Array]) -> list[Array]:
-    """MoeInitRoutingV3 under another name: the sources are a copy of its kernels with other sorts."""
-    return init_routing_v3(*arguments, out=out)[1]
+# The sources are a copy of that operator's kernels with other sorts.
+reference("aclnnMoeInitRoutingCustom", raw=True)(function_of("aclnnMoeInitRoutingV3"))
