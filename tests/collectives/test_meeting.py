@@ -127,6 +127,11 @@ class Jobs:
         while len(self.met) < count:
             self._take(30)
 
+    def wait_until_answered(self) -> None:
+        """Until each rank has met or has failed: what rank 0 has not heard yet it cannot refuse."""
+        while len(self.met | self.found.keys()) < len(self.values):
+            self._take(30)
+
     def wait_for(self, job: str, rank: int) -> None:
         """Until a rank that does not meet has failed."""
         while self.values[job, rank] not in self.found:
@@ -170,6 +175,7 @@ def test_two_jobs_of_one_name_are_told_in_every_order() -> None:
         jobs = Jobs({job: [by_hand(job, rank) for rank in range(2)] for job in "AB"}, timeout=1)
         for job, rank in order:
             jobs.start(job, rank)
+        jobs.wait_until_answered()
         found = jobs.end()
         right = {"A": 3, "B": 201}
         wrong = {key: value for key, value in found.items() if isinstance(value, int) and value != right[key[0]]}
