@@ -10,17 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from ascend_aclnn import registry
+from ascend_aclnn import catalog, registry
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError, RuleViolation
 from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.rules.language import *
+from ascend_aclnn.rules.language.groups import Group
 
 
 def find(operator: Operator) -> Optional[Rule]:
     """The declared rule of an operator, None where only its document speaks."""
     return registry.find(__name__, operator, RULES)
+
+
+def words_of(name: str) -> Group:
+    """What the rule of an operator of the catalog checks and infers, as one word, for the rule of one that does the same and more.
+
+    ValueError where no rule is declared for it.
+    """
+    found = find(catalog.get(name))
+    if found is None:
+        raise ValueError(f"{name} has no rule")
+    return found.words
 
 
 def rule_of(operator: Operator) -> Rule:

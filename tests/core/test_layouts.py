@@ -126,7 +126,8 @@ import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn import catalog, ops, registry
 from ascend_aclnn.reference import find, function_of, reference
-from ascend_aclnn.rules.language import dtypes, output_dtype, output_shape, rule, shape_of
+from ascend_aclnn.rules import words_of
+from ascend_aclnn.rules.language import dtypes, output_shape, rule, shape_of
 
 operator = aclnn.register_operator(
     "aclnnStatus aclnnTestScaleGetWorkspaceSize(const aclTensor *x, double factor, const aclTensor *biasOptional,"
@@ -152,12 +153,12 @@ with aclnn.use_backend("numpy"):
 
 # A vendor's form of an operator that the catalog has: before and after the package's own is loaded.
 for name in ("aclnnNeg", "aclnnSin"):
-    theirs = function_of(name)
+    theirs, words = function_of(name), words_of(name)
     aclnn.register_operator(
         f"aclnnStatus {name}GetWorkspaceSize(const aclTensor *self, double factor, aclTensor *out,"
         " uint64_t *workspaceSize, aclOpExecutor **executor);"
     )
-    rule(name, dtypes("FLOAT16", "self"), output_shape(out=shape_of("self")), output_dtype(out="self"), replaces=True)
+    rule(name, words, dtypes("FLOAT16", "self"), replaces=True)
     reference(name, replaces=True)(lambda x, factor, theirs=theirs: theirs(x) * factor)
 assert find(catalog.get("aclnnNeg")).function is not theirs
 registry.load_all("ascend_aclnn.rules")

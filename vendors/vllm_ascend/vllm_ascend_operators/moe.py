@@ -52,3 +52,43 @@ rule(
 
 # The sources are a copy of that operator's kernels with other sorts.
 reference("aclnnMoeInitRoutingCustom", raw=True)(function_of("aclnnMoeInitRoutingV3"))
+
+# ------------------------------------------------------------------------------------------------- the choice of experts
+
+aclnn.register_operator("""
+aclnnStatus aclnnMoeGatingTopKHashGetWorkspaceSize(
+    const aclTensor *x, const aclTensor *biasOptional, const aclTensor *inputIdsOptional, const aclTensor *tid2eidOptional,
+    int64_t k, int64_t kGroup, int64_t groupCount, int64_t groupSelectMode, int64_t renorm, int64_t normType, bool outFlag,
+    double routedScalingFactor, double eps, const aclTensor *yOut, const aclTensor *expertIdxOut, const aclTensor *outOut,
+    uint64_t *workspaceSize, aclOpExecutor **executor);
+""")
+
+rule(
+    "aclnnMoeGatingTopKHash",
+    only_products("A2 A3"),
+    dtypes(FLOATS, "x"),
+    same_dtype("x", "biasOptional", "yOut"),
+    dtypes(INDICES, "inputIdsOptional", "tid2eidOptional"),
+    dtypes("INT32", "expertIdxOut"),
+    dtypes("FLOAT", "outOut"),
+    tiling(
+        rank(2, "x"),
+        define(experts="x[1]", each="x[1] // groupCount"),
+        has_shape(biasOptional="(experts,)"),
+        together("inputIdsOptional", "tid2eidOptional"),
+        require("inputIdsOptional.size == x[0]", argument="inputIdsOptional"),
+        require("tid2eidOptional[-1] == k", argument="tid2eidOptional"),
+        require("0 < k <= experts", "experts <= 2048", "groupCount > 0", "0 < kGroup <= groupCount"),
+        one_of("normType", 0, 1, 2),
+        when("normType == 2", one_of("groupCount", 1)),
+        one_of("groupSelectMode", 0, 1),
+        one_of("renorm", 0),
+        require("experts % groupCount == 0", argument="groupCount"),
+        when("groupSelectMode == 1", require("each >= 2", argument="groupCount")),
+        require("k <= kGroup * each"),
+        output_shape(yOut="(x[0], k)", expertIdxOut="(x[0], k)", outOut="x"),
+    ),
+)
+
+# CANN's later operator has the same parameters.
+reference("aclnnMoeGatingTopKHash")(function_of("aclnnMoeGatingTopKV2"))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
+from typing import Any, Optional
 
 import ml_dtypes
 import numpy as np
 
 import ascend_aclnn as aclnn
 from ascend_aclnn.numerics import Array, round_into, widen
-from ascend_aclnn.reference import reference
+from ascend_aclnn.reference import function_of, reference
 from ascend_aclnn.rules.language import *
 
 aclnn.register_operator("""
@@ -56,3 +56,63 @@ def add_rms_norm_bias(
     for target, values in zip(out, (y, rstd, x)):
         if target is not None:
             round_into(target, values.reshape(target.shape))
+
+
+# ------------------------------------------------------------------------------------------------- quantised
+
+_add_rms_norm_dynamic_quant = function_of("aclnnAddRmsNormDynamicQuantV2")
+
+aclnn.register_operator("""
+aclnnStatus aclnnRmsNormDynamicQuantGetWorkspaceSize(
+    const aclTensor *x, const aclTensor *gamma, const aclTensor *smoothScale1Optional, const aclTensor *smoothScale2Optional,
+    const aclTensor *betaOptional, double epsilon, const aclBoolArray *outputMaskOptional, int64_t dstType,
+    const aclTensor *y1Out, const aclTensor *y2Out, const aclTensor *scale1Out, const aclTensor *scale2Out,
+    uint64_t *workspaceSize, aclOpExecutor **executor);
+""")
+
+rule(
+    "aclnnRmsNormDynamicQuant",
+    only_products("A2 A3"),
+    dtypes(HALVES, "x"),
+    same_dtype("x", "gamma", "smoothScale1Optional", "smoothScale2Optional", "betaOptional"),
+    dtypes("INT8 INT4", "y1Out"),
+    same_dtype("y1Out", "y2Out"),
+    dtypes("FLOAT", "scale1Out", "scale2Out"),
+    tiling(
+        require("epsilon > 0"),
+        rank(1, 8, "x"),
+        rank(1, "gamma"),
+        require("gamma == x[-1:]"),
+        same_shape("gamma", "smoothScale1Optional", "smoothScale2Optional", "betaOptional"),
+        array_length("outputMaskOptional", 2),
+        when(
+            "outputMaskOptional is None and smoothScale1Optional is None",
+            absent("smoothScale2Optional", why="as smooth_scale1 is"),
+        ),
+    ),
+    define(
+        second="outputMaskOptional[1] if outputMaskOptional is not None else smoothScale2Optional is not None",
+    ),
+    infer_shape(y1Out="x", y2Out="x if second else (1,)", scale1Out="x[:-1]", scale2Out="x[:-1]"),
+    output_dtype(y1Out="INT8", y2Out="INT8"),
+    replaces=True,
+)
+
+
+@reference("aclnnRmsNormDynamicQuant", raw=True, replaces=True)
+def rms_norm_dynamic_quant(
+    x: Array,
+    gamma: Array,
+    smooth1: Optional[Array],
+    smooth2: Optional[Array],
+    beta: Optional[Array],
+    epsilon: float,
+    mask: Optional[Sequence[bool]],
+    dst_type: int,
+    *,
+    out: Sequence[Optional[Array]],
+) -> Any:
+    """AddRmsNormDynamicQuantV2 of x alone; kernels go by the outputs' data type, not by ``dst_type``."""
+    y1, y2, scale1, scale2 = out
+    arguments = (x, np.zeros_like(x), gamma, smooth1, smooth2, beta, epsilon, mask)
+    return _add_rms_norm_dynamic_quant(*arguments, out=(y1, y2, None, scale1, scale2))
