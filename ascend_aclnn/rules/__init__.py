@@ -25,7 +25,7 @@ def find(operator: Operator) -> Optional[Rule]:
 
 
 def words_of(name: str) -> Group:
-    """What the rule of an operator of the catalog checks and infers, as one word, for the rule of one that does the same and more.
+    """What the rule of an operator of the catalog checks and infers, as one word for the rule of one that does the same and more.
 
     ValueError where no rule is declared for it.
     """
