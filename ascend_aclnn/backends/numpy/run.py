@@ -67,7 +67,8 @@ def missing_group(operator: Operator, values: Sequence[Any]) -> Optional[RuleVio
     for position in operator.groups:
         parameter = operator.parameters[position]
         name = parameter.name
-        if name == "groupTp" and values[operator.positions["tpWorldSize"]] <= 1:
+        tensor_parallel = operator.positions.get("tpWorldSize")  # a vendor's operator may have a groupTp without
+        if name == "groupTp" and tensor_parallel is not None and values[tensor_parallel] <= 1:
             continue  # not used
         if not groups.exists(values[position] or ""):
             detail = f"{parameter.python_name} {groups.missing(values[position])}"
