@@ -166,7 +166,7 @@ class Operator:
     @functools.cached_property
     def groups(self) -> tuple[int, ...]:
         """Positions of the parameters that name a communicator."""
-        names = ("group", "groupEp", "groupTp")
+        names = ("group", "groupEp", "groupTp", "commGroup", "epGroupName")
         return tuple(i for i, p in enumerate(self.parameters) if p.name in names and p.kind is Kind.STRING)
 
     @property

@@ -30,9 +30,14 @@ def start(directory, backend, soc):
         )
         for rank in range(SIZE)
     ]
-    for process in started:
-        _, text = process.communicate(timeout=300)
-        assert process.returncode == 0, text
+    try:
+        for process in started:
+            _, text = process.communicate(timeout=300)
+            assert process.returncode == 0, text
+    finally:
+        for process in started:  # a rank that fails leaves the others waiting
+            with process:
+                process.kill()
     return [dict(np.load(directory / f"{rank}.npz")) for rank in range(SIZE)]
 
 
