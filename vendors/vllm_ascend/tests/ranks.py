@@ -25,15 +25,18 @@ def matmul_arguments(rank):
     return x1, x2, residual, gamma
 
 
-def expert_arguments(rank, quantised):
+def expert_arguments(rank, program):
+    """x, both weights, the experts of each token, the weights' scales, and the tokens' weights."""
+    quantised = program != "bf16"
+    k, n = (512, 512) if program == "decode" else (K, N)
     random = np.random.default_rng(rank + 10)
-    x = random.normal(size=(TOKENS, K)).astype(BF16)
+    x = random.normal(size=(TOKENS, k)).astype(BF16)
     if quantised:
-        weight1, weight2 = (random.integers(-99, 99, size, np.int8) for size in ((EXPERTS, K, 2 * N), (EXPERTS, N, K)))
-        scale1, scale2 = (random.uniform(1e-3, 3e-3, (EXPERTS, n)).astype(np.float32) for n in (2 * N, K))
+        weight1, weight2 = (random.integers(-99, 99, size, np.int8) for size in ((EXPERTS, k, 2 * n), (EXPERTS, n, k)))
+        scale1, scale2 = (random.uniform(1e-3, 3e-3, (EXPERTS, width)).astype(np.float32) for width in (2 * n, k))
     else:
         weight1, weight2 = (
-            random.normal(size=size, scale=0.2).astype(BF16) for size in ((EXPERTS, K, 2 * N), (EXPERTS, N, K))
+            random.normal(size=size, scale=0.2).astype(BF16) for size in ((EXPERTS, k, 2 * n), (EXPERTS, n, k))
         )
         scale1 = scale2 = np.zeros((EXPERTS, 1), np.float32)
     ids = np.stack([random.permutation(SIZE * EXPERTS)[:TOP] for _ in range(TOKENS)]).astype(np.int32)
@@ -45,9 +48,13 @@ def run(comm, program):
         x1, x2, residual, gamma = matmul_arguments(comm.rank)
         arguments = comm.name, comm.size, comm.rank, 1e-6, False, True
         return ops.matmul_allreduce_add_rmsnorm(x1, x2, residual, gamma, *arguments)
-    x, weight1, weight2, ids, scale1, scale2, probs = expert_arguments(comm.rank, program == "int8")
+    x, weight1, weight2, ids, scale1, scale2, probs = expert_arguments(comm.rank, program)
     scales = [[scale.view(np.int32).astype(np.int64)] for scale in (scale1, scale2)]
     lists = [weight1], [weight2], ids, *scales, probs
+    if program == "decode":
+        weights = [weight1], [scale1], [weight2], [scale2]
+        arguments = comm.name, comm.size, comm.rank, SIZE * EXPERTS, 1, 0, 0, 0
+        return ops.dispatch_gmm_combine_decode(x, ids, *weights, probs, None, None, *arguments)
     if program == "int8":
         return ops.dispatch_ffn_combine(x, *lists, None, comm.name, 100, 0.5)
     return ops.dispatch_ffn_combine_bf16(x, *lists, comm.name, 100)

@@ -13,7 +13,7 @@ from ranks import EXPERTS, SIZE, TOKENS, TOP, expert_arguments, matmul_arguments
 
 import ascend_aclnn as aclnn
 
-PROGRAMS = {"Ascend910B1": ["matmul", "int8"], "Ascend910_9391": ["bf16"]}
+PROGRAMS = {"Ascend910B1": ["matmul", "int8"], "Ascend910_9391": ["bf16", "decode"]}
 
 
 def start(directory, backend, soc):
@@ -61,10 +61,10 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-@pytest.mark.parametrize(("program", "limit"), [("bf16", np.inf), ("int8", 0.5)])
+@pytest.mark.parametrize(("program", "limit"), [("bf16", np.inf), ("int8", 0.5), ("decode", np.inf)])
 def test_dispatch_ffn_combine(results, program, limit):
     """Each token by each of its experts; with 8-bit weights as if nothing was rounded."""
-    ranks = [expert_arguments(rank, program == "int8") for rank in range(SIZE)]
+    ranks = [expert_arguments(rank, program) for rank in range(SIZE)]
     received = np.zeros((SIZE, EXPERTS), int)
     for rank, (x, _, _, ids, _, _, probs) in enumerate(ranks):
         golden = np.zeros(x.shape)
@@ -73,7 +73,7 @@ def test_dispatch_ffn_combine(results, program, limit):
                 owner, expert = divmod(int(ids[token, choice]), EXPERTS)
                 received[owner, expert] += 1
                 _, weight1, weight2, _, scale1, scale2, _ = ranks[owner]
-                factors = (scale1[expert], scale2[expert]) if program == "int8" else (1, 1)
+                factors = (scale1[expert], scale2[expert]) if program != "bf16" else (1, 1)
                 inner = x[token].astype(np.float64) @ weight1[expert].astype(np.float64) * factors[0]
                 left, right = np.split(inner, 2)
                 left, right = np.minimum(left, limit), np.clip(right, -limit, limit)

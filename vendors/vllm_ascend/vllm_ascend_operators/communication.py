@@ -256,14 +256,18 @@ def _quantised(rows: Array) -> tuple[Array, Array]:
     return np.rint(rows / np.where(scales == 0, 1, scales)).astype(np.int8), scales
 
 
+def _product(codes: Array, weight: Array) -> Array:
+    """Products of 8-bit integers, whose sums are exact in float64, as floats."""
+    return np.asarray(np.matmul(codes.astype(np.float64), weight.astype(np.float64)), np.float32)
+
+
 def _half_product(codes: Array, weight: Array, scale: Array) -> Array:
     """Products of integers by a column's scale in FLOAT16, as the cube unit hands them over.
 
     A scale is a float in the lower half of an INT64, of which 19 bits count.
     """
     factors = (scale.reshape(-1).astype(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    total = np.matmul(codes.astype(np.float64), weight.astype(np.float64)).astype(np.float32)
-    return widen(_rounded(total * factors, np.float16))
+    return widen(_rounded(_product(codes, weight) * factors, np.float16))
 
 
 @reference("aclnnDispatchFFNCombine", raw=True, communicates=True, unsupported=_masked)
@@ -293,4 +297,117 @@ def dispatch_ffn_combine(
         inner = _half_product(codes[span], first[expert], scales1[expert]) * scales[span]
         inner, inner_scales = _quantised(_swiglu(inner, limit))
         rows[span] = _rounded(_half_product(inner, second[expert], scales2[expert]) * inner_scales, x.dtype)
+    _finish(received, rows, probs, out)
+
+
+# ------------------------------------------------------------------------------------------------- decoding
+
+aclnn.register_operator(
+    """
+aclnnStatus aclnnDispatchGmmCombineDecodeGetWorkspaceSize(
+    const aclTensor *x, const aclTensor *expertIds, const aclTensorList *gmm1PermutedWeight,
+    const aclTensorList *gmm1PermutedWeightScale, const aclTensorList *gmm2Weight, const aclTensorList *gmm2WeightScale,
+    const aclTensor *expertScales, const aclTensor *expertSmoothScalesOptional, const aclTensor *xActiveMaskOptional,
+    char *groupEp, int64_t epRankSize, int64_t epRankId, int64_t moeExpertNum, int64_t shareExpertNum,
+    int64_t shareExpertRankNum, int64_t quantMode, int64_t globalBs, const aclTensor *output, const aclTensor *expertTokenNums,
+    uint64_t *workspaceSize, aclOpExecutor **executor);
+""",
+    directions={"output": "out", "expertTokenNums": "out"},
+)
+
+rule(
+    "aclnnDispatchGmmCombineDecode",
+    only_products("A3"),
+    required_lists("gmm1PermutedWeight", "gmm1PermutedWeightScale", "gmm2Weight", "gmm2WeightScale"),
+    dtypes(HALVES, "x"),
+    dtypes("INT32", "expertIds"),
+    dtypes(f"INT8 {HALVES}", "gmm1PermutedWeight"),
+    same_dtype("gmm1PermutedWeight", "gmm2Weight"),
+    dtypes("FLOAT BF16", "gmm1PermutedWeightScale", "gmm2WeightScale"),
+    dtypes("FLOAT", "expertScales", "expertSmoothScalesOptional"),
+    dtypes("BOOL", "xActiveMaskOptional"),
+    dtypes("INT64", "expertTokenNums"),
+    same_dtype("x", "output"),
+    tiling(
+        rank(2, "x", "expertIds", "expertScales"),
+        rank(2, 3, "gmm1PermutedWeight", "gmm2Weight"),
+        rank(1, 2, "gmm1PermutedWeightScale", "gmm2WeightScale"),
+        require("0 <= epRankId < epRankSize", "0 <= shareExpertRankNum < epRankSize", "0 < moeExpertNum <= 512"),
+        one_of("shareExpertNum", 1),
+        require("moeExpertNum % (epRankSize - shareExpertRankNum) == 0", argument="moeExpertNum"),
+        define(
+            bs="x[0]",
+            h="x[1]",
+            n="gmm1PermutedWeight[0][-1]",
+            local="1 if epRankId < shareExpertRankNum else moeExpertNum // (epRankSize - shareExpertRankNum)",
+        ),
+        require("1 <= bs <= 256", "512 <= h <= 7168"),
+        require("1024 <= n <= 6144", argument="gmm1PermutedWeight"),
+        require("expertIds[0] == bs", "expertIds[1] <= 12"),
+        require("expertScales == expertIds"),
+        require("all(w[-2:] == (h, n) for w in gmm1PermutedWeight)", argument="gmm1PermutedWeight"),
+        require("all(w[-2:] == (n // 2, h) for w in gmm2Weight)", argument="gmm2Weight"),
+        require(
+            "local == (len(gmm1PermutedWeight) if len(gmm1PermutedWeight[0]) == 2 else gmm1PermutedWeight[0][0])",
+            argument="gmm1PermutedWeight",
+            word="experts",
+        ),
+        require(
+            "local == (len(gmm2Weight) if len(gmm2Weight[0]) == 2 else gmm2Weight[0][0])",
+            argument="gmm2Weight",
+            word="experts",
+        ),
+        require("all(s[-1] == n for s in gmm1PermutedWeightScale)", argument="gmm1PermutedWeightScale"),
+        require("all(s[-1] == h for s in gmm2WeightScale)", argument="gmm2WeightScale"),
+        require("globalBs >= 0", "globalBs % epRankSize == 0"),
+        has_shape(xActiveMaskOptional="(bs,)"),
+        output_shape(output="x", expertTokenNums="(local,)"),
+    ),
+)
+
+
+def _other_decoding(call: Call) -> Optional[str]:
+    if any(weight.dtype.name != "INT8" for weight in call.items("gmm1PermutedWeight")):
+        return "the reference takes weights in INT8"
+    if call["shareExpertRankNum"] or any(
+        call.is_present(name) for name in ("expertSmoothScalesOptional", "xActiveMaskOptional")
+    ):
+        return "the reference has no shared experts, smoothing scales and masks"
+    return None
+
+
+@reference("aclnnDispatchGmmCombineDecode", raw=True, communicates=True, unsupported=_other_decoding)
+def dispatch_gmm_combine_decode(
+    x: Array,
+    expert_ids: Array,
+    weight1: Sequence[Array],
+    scale1: Sequence[Array],
+    weight2: Sequence[Array],
+    scale2: Sequence[Array],
+    probs: Array,
+    smooth: Optional[Array],
+    mask: Optional[Array],
+    group: str,
+    size: int,
+    rank_id: int,
+    experts: int,
+    shared: int,
+    shared_ranks: int,
+    quant_mode: int,
+    global_bs: int,
+    *,
+    out: Sequence[Array],
+) -> None:
+    """As ``dispatch_ffn_combine`` with scales in float; in 0.23.0 the first weight's halves are what is left and right."""
+    first, second = _each(weight1), _each(weight2)
+    scales1, scales2 = (s[0] if len(s) == 1 and s[0].ndim == 2 else s for s in (scale1, scale2))
+    ranks = _ranks(group, {"epRankSize": (size, "size"), "epRankId": (rank_id, "rank")})
+    received = _Received(ranks, expert_ids, len(first), ranks.size * expert_ids.size * len(first))
+    sent, sent_scales = _quantised(np.repeat(widen(x), expert_ids.shape[1], 0))
+    codes, scales = received.take(sent), received.take(sent_scales)
+    rows = np.empty((len(codes), x.shape[1]), x.dtype)
+    for expert, span in enumerate(received.spans):
+        inner = _product(codes[span], first[expert]) * widen(scales1[expert]) * scales[span]
+        inner, inner_scales = _quantised(_swiglu(inner))
+        rows[span] = _rounded(_product(inner, second[expert]) * widen(scales2[expert]) * inner_scales, x.dtype)
     _finish(received, rows, probs, out)
