@@ -7,6 +7,6 @@ ascend-aclnn emulator run --cann 9.0.0 --operators vllm_ascend_operators -- PROG
 
 from __future__ import annotations
 
-from vllm_ascend_operators import communication, connections, indexing, matmul, moe, norm, speculation
+from vllm_ascend_operators import cache, communication, connections, indexing, matmul, moe, norm, recurrent, speculation
 
-__all__ = ["communication", "connections", "indexing", "matmul", "moe", "norm", "speculation"]
+__all__ = ["cache", "communication", "connections", "indexing", "matmul", "moe", "norm", "recurrent", "speculation"]

@@ -1,0 +1,44 @@
+"""Runs of slots, token by token."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import vllm_ascend_operators  # noqa: F401 - declares the operators
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+
+# Blocks of four slots: a run of two, one that ends with its block, one of one, and what is left out.
+SLOTS = np.array([4, 5, -1, 10, 11, 12, 3, 2, -1, 6], np.int32)
+RUNS = [(2, 0, 4), (2, 3, 10), (1, 5, 12), (1, 6, 3), (1, 7, 2), (1, 9, 6)]
+
+
+def test_store_kv_block_metadata(aclnn_backend):
+    lengths, tokens, slots = (np.asarray(runs) for runs in ops.store_kv_block_metadata(SLOTS, 4))
+    assert list(zip(lengths, tokens, slots)) == [*RUNS, *[(0, 0, 0)] * 4]
+
+
+def test_slots_below_zero_alone(aclnn_backend):
+    assert [np.asarray(runs).tolist() for runs in ops.store_kv_block_metadata(np.array([-1, -1], np.int32), 4)] == [
+        [0, 0]
+    ] * 3
+
+
+def test_too_many_runs_are_refused(aclnn_backend):
+    out = tuple(np.zeros(2, np.int32) for _ in range(3))
+    with pytest.raises(aclnn.AclError, match="has 2 elements; there are 6 runs"):
+        ops.store_kv_block_metadata(SLOTS, 4, out=out)
+        aclnn.synchronize()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int8], ids=str)
+def test_store_kv_block(aclnn_backend, dtype):
+    keys = np.arange(10 * 2 * 8).reshape(10, 2, 8).astype(dtype)
+    expected = np.zeros((4, 4, 2, 8), dtype)
+    for token, slot in enumerate(SLOTS):
+        if slot >= 0:
+            expected[slot // 4, slot % 4] = keys[token]
+    cache = aclnn.asarray(np.zeros_like(expected))
+    ops.store_kv_block(keys, cache, *ops.store_kv_block_metadata(SLOTS, 4), 4)
+    assert (cache.numpy() == expected).all()

@@ -1,0 +1,89 @@
+"""Caches of keys: tokens written in runs of successive slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import ascend_aclnn as aclnn
+from ascend_aclnn.core.errors import INNER_NULLPTR
+from ascend_aclnn.numerics import Array, DataError
+from ascend_aclnn.reference import reference
+from ascend_aclnn.rules.language import *
+
+_RUNS = ("groupLen", "groupKeyIdx", "groupKeyCacheIdx")
+
+aclnn.register_operator(
+    """
+aclnnStatus aclnnStoreKvBlockMetadataGetWorkspaceSize(
+    const aclTensor *slotMapping, const aclTensor *groupLen, const aclTensor *groupKeyIdx, const aclTensor *groupKeyCacheIdx,
+    int64_t blockSize, uint64_t *workspaceSize, aclOpExecutor **executor);
+""",
+    directions=dict.fromkeys(_RUNS, "out"),
+)
+
+rule(
+    "aclnnStoreKvBlockMetadata",
+    only_products("A2 A3"),
+    positive("blockSize"),
+    dtypes("INT32", "slotMapping", *_RUNS),
+    tiling(rank(1, "slotMapping", *_RUNS), same_shape(*_RUNS)),
+    infer_shape(groupLen="slotMapping", groupKeyIdx="slotMapping", groupKeyCacheIdx="slotMapping"),
+    null_status=INNER_NULLPTR,
+)
+
+
+@reference("aclnnStoreKvBlockMetadata", raw=True)
+def store_kv_block_metadata(slots: Array, block: int, *, out: Sequence[Array]) -> None:
+    """Runs of tokens whose slots follow each other in one block: length, first token, its slot; slots below 0 are left out."""
+    tokens = np.flatnonzero(slots >= 0)
+    used = slots[tokens].astype(np.int64)
+    follows = (np.diff(tokens) == 1) & (np.diff(used) == 1) & (np.diff(used // block) == 0)
+    first = np.flatnonzero(np.concatenate([np.ones(min(tokens.size, 1), bool), ~follows]))
+    if first.size > out[0].size:
+        raise DataError("groupLen", f"has {out[0].size} elements; there are {first.size} runs of slots")
+    for target, values in zip(out, (np.diff(first, append=tokens.size), tokens[first], used[first])):
+        target[...] = 0
+        target[: first.size] = values
+
+
+aclnn.register_operator(
+    """
+aclnnStatus aclnnStoreKVBlockGetWorkspaceSize(
+    const aclTensor *keyIn, const aclTensor *keyCacheIn, const aclTensor *groupLen, const aclTensor *groupKeyIdx,
+    const aclTensor *groupKeyCacheIdx, int64_t blockSize, uint64_t *workspaceSize, aclOpExecutor **executor);
+""",
+    directions={"keyCacheIn": "inout"},
+)
+
+rule(
+    "aclnnStoreKVBlock",
+    only_products("A2 A3"),
+    dtypes(f"INT8 {HALVES}", "keyIn"),
+    same_dtype("keyIn", "keyCacheIn"),
+    dtypes("INT32", *_RUNS),
+    contiguous("keyCacheIn"),
+    tiling(
+        rank(2, 7, "keyIn", "keyCacheIn"),
+        rank(1, *_RUNS),
+        same_shape(*_RUNS),
+        positive("blockSize"),
+        # Slots are blocks by tokens of the cache, with as much for each as a token of keyIn has.
+        require("prod(keyCacheIn[2:]) == prod(keyIn[1:])", argument="keyCacheIn"),
+    ),
+)
+
+
+@reference("aclnnStoreKVBlock", raw=True)
+def store_kv_block(
+    keys: Array, _: Array, lengths: Array, tokens: Array, slots: Array, block: int, *, out: Sequence[Array]
+) -> None:
+    """Copies runs of tokens to runs of slots of the cache, in place."""
+    cache = out[0].reshape(out[0].shape[0] * out[0].shape[1], -1)
+    kept = (lengths > 0) & (tokens >= 0) & (slots >= 0)
+    lengths, tokens, slots = (runs[kept].astype(np.int64) for runs in (lengths, tokens, slots))
+    if lengths.size and ((tokens + lengths).max() > len(keys) or (slots + lengths).max() > len(cache)):
+        raise DataError("groupLen", f"leads outside of {len(keys)} tokens or {len(cache)} slots")
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    cache[np.repeat(slots, lengths) + within] = keys.reshape(len(keys), -1)[np.repeat(tokens, lengths) + within]
