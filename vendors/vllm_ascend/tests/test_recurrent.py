@@ -95,3 +95,60 @@ def test_fused_gdn_gating(aclnn_backend, dtype):
     assert np.allclose(np.asarray(g)[0], -np.exp(a_log) * np.logaddexp(0, x), rtol=1e-4, atol=1e-6)
     gate = 1 / (1 + np.exp(-b.astype(np.float64)))
     assert beta.dtype == dtype and np.allclose(np.asarray(beta)[0].astype(np.float64), gate, rtol=1e-2, atol=1e-6)
+
+
+def recurrent(q, k, v, beta, g, scale, state):
+    """The gated delta rule in its first form, of one head, token by token."""
+    outputs = []
+    for query, key, value, rate, decay in zip(q, k, v, beta, g):
+        state = state * np.exp(decay)
+        state = state + np.outer(key, rate * (value - key @ state))
+        outputs.append(query @ state * scale)
+    return np.array(outputs), state
+
+
+def chunked_inputs(k, v, beta, g, starts, size):
+    """w, u and the running sums of g within chunks, of one head: what clients compute in front of both operators."""
+    w, u, sums = np.zeros_like(k), np.zeros_like(v), np.zeros_like(g)
+    for start, end in zip(starts, starts[1:]):
+        for first in range(start, end, size):
+            part = slice(first, min(first + size, end))
+            total = np.cumsum(g[part])
+            key, rate = k[part], beta[part][:, None]
+            inner = np.tril(rate * key @ key.T * np.exp(total[:, None] - total), -1)
+            inverse = np.linalg.inv(np.eye(len(key)) + inner)
+            u[part], w[part] = inverse @ (rate * v[part]), inverse @ (rate * key * np.exp(total)[:, None])
+            sums[part] = total
+    return w, u, sums
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_delta_rule_by_chunks_is_the_recurrence(aclnn_backend, packed):
+    """Two heads of values for a head of keys; sequences of one and a half chunks, and of less than one, or a batch of two."""
+    random, width, size, heads = np.random.default_rng(6), 16, 8, 2
+    batch, tokens = (1, 17) if packed else (2, 12)
+    starts = [0, 12, 17] if packed else [0, 12]
+    q, k = (random.normal(size=(batch, 1, tokens, width)) for _ in range(2))
+    k /= np.linalg.norm(k, axis=-1, keepdims=True)
+    v, beta = random.normal(size=(batch, heads, tokens, width)), random.uniform(size=(batch, heads, tokens))
+    g = -random.uniform(0, 0.3, size=(batch, heads, tokens))
+    first = random.normal(size=(2, heads, width, width)).astype(np.float32)
+    parts = [
+        [chunked_inputs(k[b, 0], v[b, h], beta[b, h], g[b, h], starts, size) for h in range(heads)]
+        for b in range(batch)
+    ]
+    w, u, sums = (np.array([[head[part] for head in row] for row in parts]) for part in range(3))
+    half = [x.astype(np.float16) for x in (q, k, w, u)]
+    sums = sums.astype(np.float32)
+    sequences = starts if packed else None
+    arguments = sums, None, first, True, size, True, sequences, None, False, False
+    states, news, finals = ops.chunk_gated_delta_rule_fwd_h(*half[1:], *arguments)
+    out = np.asarray(ops.chunk_fwd_o(half[0], half[1], news, states, sums, sequences, None, 0.25, size))
+    spans = [(0, 0, 12), (0, 12, 17)] if packed else [(0, 0, 12), (1, 0, 12)]
+    for number, (b, start, end) in enumerate(spans):
+        part = slice(start, end)
+        for h in range(heads):
+            of_head = q[b, 0, part], k[b, 0, part], v[b, h, part], beta[b, h, part], g[b, h, part]
+            golden, last = recurrent(*of_head, 0.25, first[number, h].astype(np.float64))
+            assert np.abs(out[b, h, part] - golden).max() < 0.02 * np.abs(golden).max()
+            assert np.abs(np.asarray(finals)[number, h] - last).max() < 0.02 * np.abs(last).max()
