@@ -42,3 +42,28 @@ def test_store_kv_block(aclnn_backend, dtype):
     cache = aclnn.asarray(np.zeros_like(expected))
     ops.store_kv_block(keys, cache, *ops.store_kv_block_metadata(SLOTS, 4), 4)
     assert (cache.numpy() == expected).all()
+
+
+@pytest.mark.parametrize("form", [1, 2])
+def test_compressor_metadata(aclnn_backend, form):
+    """Groups of four tokens in blocks of two slots; the third request completes none, the last group has no block."""
+    random = np.random.default_rng(3)
+    cos, sin = (random.normal(size=(64, 8)).astype(np.float32) for _ in range(2))
+    starts, positions = np.array([0, 9, 13, 15], np.int32), np.array([3, 8, 0], np.int32)
+    table = np.array([[7, 5], [6, -1], [1, 1]], np.int32)
+    out = np.zeros((6, 1, 1, 8), np.float32), np.zeros((6, 1, 1, 8), np.float32)
+    slots = np.zeros(6 if form == 1 else (6, 2), np.int32)
+    found = ops.compressor_metadata(cos, sin, starts, positions, table, 2, form, 4, 3, out=(*out, slots))
+    expected = []  # the group's number within its request, block and place in it
+    for request, (start, end) in enumerate(zip(starts, starts[1:])):
+        for token in range(positions[request], positions[request] + end - start):
+            if token % 4 == 3:
+                block = table[request, token // 4 // 2]
+                expected.append((token // 4, block, token // 4 % 2) if block >= 0 else None)
+    for row in range(6):
+        group = expected[row] if row < len(expected) else None
+        rotation = (1, 0) if group is None else (cos[group[0] * 4], sin[group[0] * 4])
+        assert all((np.asarray(part)[row] == values).all() for part, values in zip(found, rotation))
+        place = (-1, 1) if group is None else group[1:]
+        flat = -1 if group is None else group[1] * 2 + group[2]
+        assert np.asarray(found[2])[row].tolist() == (flat if form == 1 else list(place))

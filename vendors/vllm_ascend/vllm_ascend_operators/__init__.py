@@ -7,6 +7,28 @@ ascend-aclnn emulator run --cann 9.0.0 --operators vllm_ascend_operators -- PROG
 
 from __future__ import annotations
 
-from vllm_ascend_operators import cache, communication, connections, indexing, matmul, moe, norm, recurrent, speculation
+from vllm_ascend_operators import (
+    attention,
+    cache,
+    communication,
+    connections,
+    indexing,
+    matmul,
+    moe,
+    norm,
+    recurrent,
+    speculation,
+)
 
-__all__ = ["cache", "communication", "connections", "indexing", "matmul", "moe", "norm", "recurrent", "speculation"]
+__all__ = [
+    "attention",
+    "cache",
+    "communication",
+    "connections",
+    "indexing",
+    "matmul",
+    "moe",
+    "norm",
+    "recurrent",
+    "speculation",
+]

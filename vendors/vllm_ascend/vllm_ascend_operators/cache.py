@@ -87,3 +87,76 @@ def store_kv_block(
         raise DataError("groupLen", f"leads outside of {len(keys)} tokens or {len(cache)} slots")
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     cache[np.repeat(slots, lengths) + within] = keys.reshape(len(keys), -1)[np.repeat(tokens, lengths) + within]
+
+
+# ------------------------------------------------------------------------------------------------- compressed keys
+
+_FLAT, _BLOCK_AND_OFFSET = 1, 2  # slotMappingFormat
+
+aclnn.register_operator("""
+aclnnStatus aclnnCompressorMetadataGetWorkspaceSize(
+    const aclTensor *ropeCos, const aclTensor *ropeSin, const aclTensor *cuSeqlens, const aclTensor *startPos,
+    const aclTensor *kvBlockTable, int64_t kvBlockSize, int64_t slotMappingFormat, int64_t cmpRatio, int64_t actualNumReqs,
+    const aclTensor *compressCosOut, const aclTensor *compressSinOut, const aclTensor *slotMappingOut,
+    uint64_t *workspaceSize, aclOpExecutor **executor);
+""")
+
+rule(
+    "aclnnCompressorMetadata",
+    only_products("A2 A3"),
+    dtypes(FLOATS, "ropeCos"),
+    same_dtype("ropeCos", "ropeSin", "compressCosOut", "compressSinOut"),
+    dtypes("INT32", "cuSeqlens", "startPos", "kvBlockTable", "slotMappingOut"),
+    tiling(
+        # How many rows there are is for the caller to say, by the outputs.
+        rank(2, 8, "compressCosOut"),
+        same_shape("compressCosOut", "compressSinOut"),
+        rank(2, "ropeCos", "kvBlockTable"),
+        rank(1, "startPos", "cuSeqlens"),
+        same_shape("ropeCos", "ropeSin"),
+        require("compressCosOut[-1] == ropeCos[1]", "compressCosOut.size == compressCosOut[0] * ropeCos[1]"),
+        require("cuSeqlens[0] >= 2", "startPos[0] > 0", "kvBlockTable.size > 0"),
+        positive("kvBlockSize", "cmpRatio"),
+        one_of("slotMappingFormat", _FLAT, _BLOCK_AND_OFFSET),
+        has_shape(slotMappingOut=f"compressCosOut[:1] + (() if slotMappingFormat == {_FLAT} else (2,))"),
+        require("0 < actualNumReqs < cuSeqlens[0]", "actualNumReqs <= startPos[0]", "actualNumReqs <= kvBlockTable[0]"),
+    ),
+)
+
+
+@reference("aclnnCompressorMetadata", raw=True)
+def compressor_metadata(
+    cos: Array,
+    sin: Array,
+    starts: Array,
+    positions: Array,
+    table: Array,
+    block: int,
+    form: int,
+    ratio: int,
+    requests: int,
+    *,
+    out: Sequence[Array],
+) -> None:
+    """Each group of ``ratio`` tokens that requests complete: the rotation at its first token, and its slot.
+
+    Rows without a group, or without a block or a rotation, have cos 1, sin 0 and slot -1.
+    """
+    first = positions[:requests].astype(np.int64)
+    lengths = np.diff(starts[: requests + 1].astype(np.int64))
+    groups = np.where((first >= 0) & (lengths > 0), (first + lengths) // ratio - first // ratio, 0)
+    rows = np.repeat(np.arange(requests), groups)[: len(out[0])]
+    within = np.arange(groups.sum()) - np.repeat(np.cumsum(groups) - groups, groups)
+    place = first[rows] // ratio + within[: rows.size]
+    column = place // block
+    blocks = np.where(column < table.shape[1], table[rows, np.minimum(column, table.shape[1] - 1)], -1)
+    valid = np.flatnonzero((blocks >= 0) & (place * ratio < len(cos)))
+    for target, rotation, fill in ((out[0], cos, 1), (out[1], sin, 0)):
+        target[...] = fill
+        target.reshape(len(target), -1)[valid] = rotation[place[valid] * ratio]
+    out[2][...] = -1
+    if form == _FLAT:
+        out[2][valid] = blocks[valid] * block + place[valid] % block
+    else:
+        out[2][:, 1] = block - 1
+        out[2][valid] = np.stack([blocks[valid], place[valid] % block], 1)
