@@ -63,3 +63,36 @@ def test_statistics_are_refused(aclnn_backend):
     with pytest.raises(aclnn.AclError, match="no statistics of the softmax") as refused:
         sparse(*sparse_arguments()[:3], True)
     assert refused.value.status == 561003
+
+
+@pytest.mark.parametrize("layout", ["BSND", "TND"])
+@pytest.mark.parametrize("ratio", [1, 4])
+def test_vllm_quant_lightning_indexer(aclnn_backend, layout, ratio):
+    """Two sequences in pages; a compressed key is seen with the last of its tokens."""
+    random = np.random.default_rng(3)
+    used, lengths = [2, 3], [20 * ratio + ratio // 2, 11 * ratio]  # queries; keys before they were compressed
+    q, k = (random.integers(-127, 128, size, np.int8) for size in ((2, 3, 4, 64), (4, 16, 1, 64)))
+    w, q_scale, k_scale = (
+        random.uniform(0.1, 1, size).astype(np.float16) for size in ((2, 3, 4), (2, 3, 4), (4, 16, 1))
+    )
+    pages = np.array([[2, 1], [3, 0]], np.int32)
+    parts = [q, w, q_scale]
+    if layout == "TND":
+        parts = [np.concatenate([part[0, :2], part[1]]) for part in parts]
+    of_queries = np.array(np.cumsum(used) if layout == "TND" else used, np.int32)
+    plan = ops.vllm_quant_lightning_indexer_metadata(
+        of_queries, None, 4, 1, 64, 0, 0, 2, 3, 99, layout, "PA_BSND", 5, 3, FAR, FAR, ratio
+    )
+    rest = 0, 0, layout, "PA_BSND", 5, 3, FAR, FAR, ratio, True, 16 * 64, 16
+    arguments = parts[0], k, parts[1], parts[2], k_scale, of_queries, np.array(lengths, np.int32), pages, plan
+    indices, values = map(np.asarray, ops.vllm_quant_lightning_indexer(*arguments, *rest))
+    for number in range(2):
+        keys = np.concatenate([k[page] * k_scale[page].astype(np.float64)[..., None] for page in pages[number]])[:, 0]
+        for token in range(used[number]):
+            seen = (lengths[number] - used[number] + token + 1) // ratio
+            query = q[number, token] * q_scale[number, token].astype(np.float64)[:, None]
+            scores = (np.maximum(query @ keys.T, 0) * w[number, token].astype(np.float64)[:, None]).sum(0)[:seen]
+            row = (2 * number + token,) if layout == "TND" else (number, token)
+            best = np.argsort(-scores)[:5]
+            assert sorted(indices[row][0]) == sorted(best)
+            assert np.allclose(values[row][0], scores[indices[row][0]], rtol=1e-3)

@@ -67,3 +67,18 @@ def test_compressor_metadata(aclnn_backend, form):
         place = (-1, 1) if group is None else group[1:]
         flat = -1 if group is None else group[1] * 2 + group[2]
         assert np.asarray(found[2])[row].tolist() == (flat if form == 1 else list(place))
+
+
+def test_reshape_and_cache_bnsd(aclnn_backend):
+    """Two requests of five and two tokens, each with all tokens of a head behind each other."""
+    heads, width, slots = 3, 32, np.array([6, 7, 0, 1, 2, 12, 13], np.int32)
+    keys = np.random.default_rng(4).integers(0, 256, (7 * heads, width), np.uint8)
+    cache = aclnn.asarray(np.zeros((4, heads, 4, width), np.uint8))
+    ops.reshape_and_cache_bnsd(keys, cache, slots, np.array([5, 2], np.int32), cache)
+    expected = np.zeros((4, heads, 4, width), np.uint8)
+    for first, count in ((0, 5), (5, 2)):
+        for token in range(count):
+            slot = slots[first + token]
+            for head in range(heads):
+                expected[slot // 4, head, slot % 4] = keys[first * heads + head * count + token]
+    assert (cache.numpy() == expected).all()

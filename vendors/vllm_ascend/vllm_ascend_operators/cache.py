@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Optional
 
 import numpy as np
 
@@ -160,3 +161,59 @@ def compressor_metadata(
     else:
         out[2][:, 1] = block - 1
         out[2][valid] = np.stack([blocks[valid], place[valid] % block], 1)
+
+
+# ------------------------------------------------------------------------------------------------- hashed keys
+
+aclnn.register_operator(
+    """
+aclnnStatus aclnnReshapeAndCacheBnsdGetWorkspaceSize(
+    const aclTensor *keyIn, const aclTensor *keyCacheIn, const aclTensor *slotMapping, const aclTensor *seqLen,
+    const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
+""",
+    directions={"out": "inout"},
+)
+
+rule(
+    "aclnnReshapeAndCacheBnsd",
+    only_products("A2 A3"),
+    dtypes(f"UINT8 {HALVES}", "keyIn"),
+    same_dtype("keyIn", "keyCacheIn", "out"),
+    dtypes("INT32", "slotMapping", "seqLen"),
+    contiguous("out"),
+    tiling(
+        rank(2, "keyIn"),
+        rank(4, "keyCacheIn"),
+        rank(1, "slotMapping", "seqLen"),
+        same_shape("keyCacheIn", "out"),
+        require("keyIn[1] == keyCacheIn[3]", "keyIn[0] == slotMapping[0] * keyCacheIn[1]"),
+    ),
+)
+
+
+def _not_bytes(call: Call) -> Optional[str]:
+    return (
+        None
+        if call["keyIn"].dtype.name == "UINT8"
+        else "the kernel moves bytes, whatever the data type: UINT8 alone is plain"
+    )
+
+
+@reference("aclnnReshapeAndCacheBnsd", raw=True, unsupported=_not_bytes)
+def reshape_and_cache_bnsd(
+    keys: Array, _cache: Array, slots: Array, lengths: Array, _out: Array, *, out: Sequence[Array]
+) -> None:
+    """Keys of each request, as (heads, tokens), at their slots of a cache of (blocks, heads, tokens of a block)."""
+    cache = out[0]
+    heads, size = cache.shape[1:3]
+    ends = np.cumsum(lengths.astype(np.int64))
+    if lengths.size and (lengths.min() < 0 or ends[-1] > slots.size):
+        raise DataError("seqLen", f"is {lengths.tolist()}; there are {slots.size} tokens")
+    if slots.size and not (slots.min() >= 0 and slots.max() < len(cache) * size):
+        raise DataError(
+            "slotMapping", f"lies between {slots.min()} and {slots.max()}; allowed: 0 to {len(cache) * size - 1}"
+        )
+    for start, end in zip(ends - lengths, ends):
+        of_request = keys[start * heads : end * heads].reshape(heads, end - start, keys.shape[1])
+        block, place = np.divmod(slots[start:end], size)
+        cache[block, :, place] = of_request.swapaxes(0, 1)
