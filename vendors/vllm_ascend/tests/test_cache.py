@@ -82,3 +82,63 @@ def test_reshape_and_cache_bnsd(aclnn_backend):
             for head in range(heads):
                 expected[slot // 4, head, slot % 4] = keys[first * heads + head * count + token]
     assert (cache.numpy() == expected).all()
+
+
+@pytest.mark.parametrize("rotation", [1, 2])
+@pytest.mark.parametrize("coff", [1, 2])
+def test_compressor(aclnn_backend, rotation, coff):
+    """Two sequences, packed and in two calls: groups of four tokens, of which those of the first call's end wait in the cache."""
+    random, ratio, width, rotated, hidden = np.random.default_rng(5), 4, 16, 8, 32
+    wkv, wgate = (random.normal(size=(coff * width, hidden), scale=0.2).astype(np.float16) for _ in range(2))
+    ape, norm = (
+        random.normal(size=(ratio, coff * width)).astype(np.float32),
+        random.normal(size=width).astype(np.float16),
+    )
+    sequences = [random.normal(size=(n, hidden)).astype(np.float16) for n in (11, 14)]
+    angles = random.normal(size=(16, rotated))
+    cache = aclnn.asarray(np.zeros((9, 4, 2 * coff * width), np.float32))
+    table = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.int32)
+    rows = [[], []]
+    for first, last in ((0, 6), (6, 14)):
+        parts = [x[first:last] for x in sequences]
+        ends = np.array([0, len(parts[0]), len(parts[0]) + len(parts[1])], np.int32)
+        most = min(ends[2], ends[2] // ratio + 2)
+        groups = [
+            (number, group)
+            for number in range(2)
+            for group in range(first // ratio, min(last, len(sequences[number])) // ratio)
+        ]
+        turns = np.zeros((most, rotated))
+        turns[: len(groups)] = angles[[group for _, group in groups]]
+        sides = np.sin(turns).astype(np.float32), np.cos(turns).astype(np.float32)
+        states = table, ends, None, np.array([first, first], np.int32)
+        rest = rotated, ratio, coff, 1e-6, rotation, 1, 4 * 2 * coff * width
+        result = np.asarray(
+            ops.compressor(np.concatenate(parts), wkv, wgate, cache, ape, norm, *sides, *states, *rest)[1]
+        )
+        for row, (number, _) in enumerate(groups):
+            rows[number].append(result[row].astype(np.float64))
+        assert not result[len(groups) :].any()
+    for x, got in zip(sequences, rows):
+        keys = x.astype(np.float64) @ wkv.T.astype(np.float64)
+        scores = x.astype(np.float64) @ wgate.T.astype(np.float64) + ape[np.arange(len(x)) % ratio]
+        for group, result in enumerate(got):
+            here = slice(group * ratio, group * ratio + ratio)
+            of_keys, of_scores = keys[here, (coff - 1) * width :], scores[here, (coff - 1) * width :]
+            if coff == 2 and group:
+                before = slice(here.start - ratio, here.start)
+                of_keys = np.concatenate([keys[before, :width], of_keys])
+                of_scores = np.concatenate([scores[before, :width], of_scores])
+            weights = np.exp(of_scores - of_scores.max(0))
+            golden = (weights / weights.sum(0) * of_keys).sum(0)
+            golden = golden / np.sqrt((golden**2).mean() + 1e-6) * norm.astype(np.float64)
+            tail = golden[-rotated:].copy()
+            cos, sin = np.cos(angles[group]), np.sin(angles[group])
+            for i in range(rotated):
+                if rotation == 1:
+                    partner = -tail[i + rotated // 2] if i < rotated // 2 else tail[i - rotated // 2]
+                else:
+                    partner = -tail[i + 1] if i % 2 == 0 else tail[i - 1]
+                golden[width - rotated + i] = tail[i] * cos[i] + partner * sin[i]
+            assert np.abs(result - golden).max() < 5e-3 * max(np.abs(golden).max(), 1)
+        assert len(got) == len(x) // ratio

@@ -9,8 +9,9 @@ import numpy as np
 
 import ascend_aclnn as aclnn
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference import reference
+from ascend_aclnn.numerics import Array, DataError, round_into, widen
+from ascend_aclnn.reference import function_of, reference
+from ascend_aclnn.rules import words_of
 from ascend_aclnn.rules.language import *
 
 _RUNS = ("groupLen", "groupKeyIdx", "groupKeyCacheIdx")
@@ -161,6 +162,87 @@ def compressor_metadata(
     else:
         out[2][:, 1] = block - 1
         out[2][valid] = np.stack([blocks[valid], place[valid] % block], 1)
+
+
+_compress, _compressor_words = function_of("aclnnCompressor"), words_of("aclnnCompressor")
+
+aclnn.register_operator("""
+aclnnStatus aclnnCompressorGetWorkspaceSize(
+    const aclTensor *x, const aclTensor *wkv, const aclTensor *wgate, aclTensor *stateCacheRef, const aclTensor *ape,
+    const aclTensor *normWeight, const aclTensor *ropeSin, const aclTensor *ropeCos, const aclTensor *stateBlockTableOptional,
+    const aclTensor *cuSeqlensOptional, const aclTensor *sequsedOptional, const aclTensor *startPosOptional,
+    int64_t ropeHeadDim, int64_t cmpRatio, int64_t coff, double normEps, int64_t rotaryMode, int64_t cacheMode,
+    int64_t stateCacheStrideDim0, const aclTensor *cmpKvOut, uint64_t *workspaceSize, aclOpExecutor **executor);
+""")
+
+rule(
+    "aclnnCompressor",
+    only_products("A2 A3"),
+    dtypes(HALVES, "x"),
+    same_dtype("x", "wkv", "wgate", "normWeight", "cmpKvOut"),
+    dtypes("FLOAT", "stateCacheRef", "ape"),
+    dtypes(FLOATS, "ropeSin"),
+    same_dtype("ropeSin", "ropeCos"),
+    dtypes("INT32", "stateBlockTableOptional", "cuSeqlensOptional", "sequsedOptional", "startPosOptional"),
+    _compressor_words,
+    tiling(
+        rank(2, 3, "ropeSin"),
+        same_shape("ropeSin", "ropeCos"),
+        has_shape(normWeight="(wkv[0] // coff,)"),
+        require("0 < ropeHeadDim <= normWeight[0]", "ropeHeadDim % 2 == 0", "ropeSin[-1] == ropeHeadDim"),
+        one_of("rotaryMode", 1, 2),
+        output_shape(
+            cmpKvOut="(x[0], ceil_div(x[1], cmpRatio), normWeight[0]) if len(x) == 3 else (ropeSin[0], normWeight[0])"
+        ),
+        require("ropeSin.size == cmpKvOut.size // normWeight[0] * ropeHeadDim", argument="ropeSin", word="size"),
+    ),
+    replaces=True,
+)
+
+
+@reference("aclnnCompressor", raw=True, replaces=True)
+def compressor(
+    x: Array,
+    wkv: Array,
+    wgate: Array,
+    _: Array,
+    ape: Array,
+    norm: Array,
+    sin: Array,
+    cos: Array,
+    table: Optional[Array],
+    ends: Optional[Array],
+    used: Optional[Array],
+    positions: Optional[Array],
+    rotated: int,
+    ratio: int,
+    coff: int,
+    eps: float,
+    rotation: int,
+    mode: int,
+    stride: int,
+    *,
+    out: Sequence[Array],
+) -> None:
+    """CANN's Compressor, whose rows are normed, and their last channels rotated: halves (mode 1) or neighbours (mode 2)."""
+    states, target = out
+    many = (
+        target.shape[:-1] if x.ndim == 3 else (min(len(x), len(x) // ratio + len(ends) - 1 if ends is not None else 0),)
+    )
+    rows = np.zeros((*many, norm.size), np.float32)
+    arguments = x, wkv, wgate, states, ape, table, ends, used, positions, ratio, coff, mode, stride, False
+    _compress(*arguments, out=(states, rows, None, None))
+    rows = rows / np.sqrt(np.mean(np.square(rows), -1, keepdims=True) + np.float32(eps)) * widen(norm)
+    flat = np.zeros((target.size // norm.size, norm.size), np.float32)
+    count = min(len(flat), rows.size // norm.size)
+    flat[:count] = rows.reshape(-1, norm.size)[:count]
+    tail = flat[:, norm.size - rotated :]
+    if rotation == 1:
+        turned = np.concatenate([-tail[:, rotated // 2 :], tail[:, : rotated // 2]], 1)
+    else:
+        turned = np.stack([-tail[:, 1::2], tail[:, ::2]], -1).reshape(tail.shape)
+    tail[...] = tail * widen(cos).reshape(-1, rotated) + turned * widen(sin).reshape(-1, rotated)
+    round_into(target, flat.reshape(target.shape))
 
 
 # ------------------------------------------------------------------------------------------------- hashed keys
