@@ -27,6 +27,7 @@ from ascend_aclnn.emulator.build import (
     name_of,
     prebuilt,
 )
+from ascend_aclnn.emulator.build.libraries import runtime_of
 from ascend_aclnn.layer.run import keep_in_front
 
 # Variables that point to a real CANN: a process must not see two of them.
@@ -198,7 +199,7 @@ def _build(options: argparse.Namespace) -> int:
     operators = " ".join(f"-l{path.stem[3:]}" for path in sorted((directory / "lib64").glob("libopapi*.so")))
     print(f"headers      {directory / 'include'}")
     print(f"libraries    {directory / 'lib64'}")
-    runtime = "ascendcl" if (directory / "lib64" / "libascendcl.so").exists() else "acl_rt"
+    runtime = runtime_of(directory / "lib64")[len("lib") : -len(".so")]
     print(
         f"to compile   g++ main.cpp -I{directory / 'include'} -L{directory / 'lib64'} {operators} -lnnopbase -l{runtime}"
     )

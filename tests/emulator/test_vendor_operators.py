@@ -12,17 +12,19 @@ import pytest
 
 from ascend_aclnn import catalog
 from ascend_aclnn.emulator import operators
+from ascend_aclnn.emulator.build.libraries import runtime_of
 from ascend_aclnn.emulator.build.vendor import _snake_case
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "vendor_operator"
 
 
-def run(file: Path, *program: str) -> subprocess.CompletedProcess[str]:
+def run(file: Path, *program: str, cann: str = "") -> subprocess.CompletedProcess[str]:
     plain = {
         k: v for k, v in os.environ.items() if not k.startswith(("ASCEND_", "LD_")) or k == "ASCEND_EMULATOR_CACHE"
     }
     plain["PYTHONPATH"] = os.pathsep.join([str(SAMPLE), *sys.path])
-    command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--operators", str(file), "--", *program]
+    emulator = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", *(("--cann", cann) if cann else ())]
+    command = [*emulator, "--operators", str(file), "--", *program]
     return subprocess.run(command, env=plain, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -32,6 +34,18 @@ def test_the_sample_runs_on_the_emulated_device(emulator_home: Path) -> None:
     assert "npu (the emulated device)" in done.stdout
     assert "[[4.5 5.  5.5]\n [1.5 2.  2.5]]" in done.stdout
     assert "factor is -1.0; it must be positive" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["libascendcl.so", "libacl_rt.so"])
+def test_the_runtime_is_the_one_that_a_build_has(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    assert runtime_of(tmp_path) == name
+
+
+@pytest.mark.long
+def test_the_sample_runs_where_the_runtime_has_its_newer_name(emulator_home: Path) -> None:
+    done = run(SAMPLE / "scaled_rows.py", sys.executable, str(SAMPLE / "main.py"), cann="9.2.0")
+    assert done.returncode == 0 and "[[4.5 5.  5.5]\n [1.5 2.  2.5]]" in done.stdout, done.stdout + done.stderr
 
 
 def test_data_that_the_reference_refuses_are_an_error_of_the_stream(emulator_home: Path, tmp_path: Path) -> None:

@@ -100,6 +100,11 @@ _FILTER_SINCE = {
 _RUNTIME, _NEWER_RUNTIME = "libascendcl.so", "libacl_rt.so"
 
 
+def runtime_of(lib64: Path) -> str:
+    """The runtime's library in a build's directory of libraries: CANN 9.2.0 has it by another name."""
+    return _RUNTIME if (lib64 / _RUNTIME).exists() else _NEWER_RUNTIME
+
+
 def libraries(options: Options) -> dict[str, Library]:
     """Every library of a build but those that are only other names; each after those that it needs."""
     split = options.split or releases.lacks_library(options.cann, "libopapi.so")

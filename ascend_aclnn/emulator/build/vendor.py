@@ -18,9 +18,10 @@ from ascend_aclnn.core import files
 from ascend_aclnn.emulator.build import cache, headers
 from ascend_aclnn.emulator.build.compiler import FLAGS, LINK, find_compiler, run_compiler
 from ascend_aclnn.emulator.build.generated import phases
-from ascend_aclnn.emulator.build.libraries import CSRC, GENERATED
+from ascend_aclnn.emulator.build.libraries import CSRC, GENERATED, runtime_of
 
 NAME = "libcust_opapi.so"
+_QUIET = "-Wno-missing-field-initializers"  # an operator's description leaves out what it is not
 
 
 def build_vendor(operators: Sequence[Operator], emulator: Path) -> Path:
@@ -41,7 +42,8 @@ def build_vendor(operators: Sequence[Operator], emulator: Path) -> Path:
         places = [f"-I{place}" for place in (emulator / "include", CSRC, work)]
         lib64 = emulator / "lib64"
         names = (f"-Wl,-rpath,{lib64}", f"-Wl,-soname,{NAME}", str(source), "-o", str(library / NAME), f"-L{lib64}")
-        run_compiler([find_compiler(), *FLAGS, *places, *LINK, *names, "-l:libnnopbase.so", "-l:libascendcl.so"])
+        needed = [f"-l:{name}" for name in ("libnnopbase.so", runtime_of(lib64))]
+        run_compiler([find_compiler(), *FLAGS, _QUIET, *places, *LINK, *names, *needed])
         files.remove_tree(work)
         cache.finish(directory)
 
