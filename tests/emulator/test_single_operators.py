@@ -13,7 +13,7 @@ from emulator_client import Cann, client, int64s, run_body
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import single
-from ascend_aclnn.core.dtypes import DataType, as_datatype
+from ascend_aclnn.core.dtypes import DataType, Format, as_datatype
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.emulator.process import single_operators
 from ascend_aclnn.emulator.process.single_operators import Attributes, Item, NotTranslated, translate
@@ -679,6 +679,9 @@ def test_arguments_are_what_the_catalog_says_of_inputs_and_attributes() -> None:
     window = {"ksize": [1, 3, 2, 1], "strides": [1, 2, 2, 1], "pads": [1, 0, 1, 1]}
     call = translate("MaxPoolWithArgmaxV1", [x], [y, y], window)
     assert call.arguments[1:5] == [(3, 2), (2, 2), (0, 1), (1, 1)], "the middle ones, of the default too"
+    in_memory = TensorSpec((2, 3, 6, 2), DataType.UINT16, format=Format.NC1HWC0, storage_shape=(2, 1, 6, 2, 16))
+    words, mask = translate("MaxPoolWithArgmaxV1", [x], [y, Item(in_memory, 2)], window).arguments[6:9:2]
+    assert (words, mask.spec.shape, mask.blocks) == (384, (384,), None), "a mask's words, not its rows"
     assert translate("Pack", [x, y, x], [x], {"axis": 1}).arguments == [[x, y, x], 1, x]
 
 

@@ -248,7 +248,8 @@ def _one_integer(value: Attribute, name: str) -> int:
 
 def _raw(item: Item) -> Item:
     """The storage of a private layout, as words of 16 bits."""
-    return item._replace(spec=TensorSpec((int(np.prod(item.spec.storage_shape)),), DataType.UINT16))
+    spec = item.spec if item.blocks is None else item.blocks.spec
+    return item._replace(spec=TensorSpec((int(np.prod(spec.storage_shape)),), DataType.UINT16), blocks=None)
 
 
 def _axes(item: Item, axes: Sequence[int]) -> Item:
