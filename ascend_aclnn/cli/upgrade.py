@@ -272,7 +272,7 @@ def _status(lived: Life, changes: tuple[life.Change, ...], after: str) -> str:
 
 def _in_no_release(lived: Life, after: str) -> bool:
     """Whether an operator is newer than all releases whose sources were read, and so than this one."""
-    return lived.kind == "operator" and life.order(after) <= life.order(life.NEWEST_READ)
+    return lived.kind == "operator" and not lived.removed and life.order(after) <= life.order(life.NEWEST_READ)
 
 
 # ------------------------------------------------------------------------------------------------- how it is said

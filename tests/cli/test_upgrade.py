@@ -181,3 +181,15 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     ):
         assert cli.main(["upgrade", *arguments]) == 2
         assert words in capsys.readouterr().err
+
+
+def test_functions_that_only_builds_of_8_5_generate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """aclnnPows has a definition and no header: v8.5.0 builds its function, v9.0.0 does not."""
+    names = tmp_path / "names.txt"
+    names.write_text("aclnnPows aclnnGeGluV2 aclnnNoSuchThing\n", encoding="utf-8")
+    status, report = run(capsys, "--from", "8.5.0", "--to", "9.0.0", "--names", str(names))
+    assert status == 1 and report["unknown"] == ["aclnnNoSuchThing"]
+    gone = {row["name"]: (row["kind"], row["status"], row["removed"]) for row in report["findings"]}
+    assert gone == dict.fromkeys(("aclnnGeGluV2", "aclnnPows"), ("operator", "gone", "9.0.0"))
+    status, report = run(capsys, "--from", "8.1.RC1", "--to", "8.5.0", "--names", str(names))
+    assert status == 0 and report["unchanged"] == ["aclnnGeGluV2", "aclnnPows"]
