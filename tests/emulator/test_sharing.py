@@ -208,8 +208,11 @@ def test_what_others_use_outlives_a_reset_of_the_exporter(cann: Cann) -> None:
     other.say("reset")
     assert other.hear() == "reset"
     assert read(cann, address, 8) == [float(i) for i in range(8)]
-    failure = cann.failure("aclrtIpcMemImportByKey", ctypes.byref(ctypes.c_void_p()), f"{key[:-1]}z".encode(), 1)
-    assert failure.error == NOT_SHARED
+    name, number = key[:-16], key[-16:]
+    # Another number, and the same number written otherwise.
+    for forged in (f"{key[:-1]}z", f"{name}0x{number[2:]}", f"{name}+{number[1:]}", f"{name} {number[1:]}", f"{key}z"):
+        failure = cann.failure("aclrtIpcMemImportByKey", ctypes.byref(ctypes.c_void_p()), forged.encode(), 1)
+        assert failure.error == NOT_SHARED, forged
     cann.aclrtIpcMemClose(key.encode())
     assert cann.failure("aclrtIpcMemImportByKey", ctypes.byref(ctypes.c_void_p()), key.encode(), 1).error == NOT_SHARED
     other.say("end")

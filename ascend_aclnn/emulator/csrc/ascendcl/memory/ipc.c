@@ -36,7 +36,11 @@ static _Atomic uint32_t exported;
 
 static int name_of(const char *key, uint64_t *name) {
     if (key == NULL) return emu_null_argument("key");
-    if (strnlen(key, KEY_BYTES) < KEY_BYTES && sscanf(key, KEY, name) == 1) return 0;
+    char written[KEY_BYTES];
+    if (strnlen(key, KEY_BYTES) < KEY_BYTES && sscanf(key, KEY, name) == 1) {
+        snprintf(written, sizeof written, KEY, *name);  /* sscanf takes "0x", signs, spaces, and what follows the number */
+        if (strcmp(key, written) == 0) return 0;
+    }
     return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_NOT_SHARED", "key is not what aclrtIpcMemGetExportKey returned");
 }
 
