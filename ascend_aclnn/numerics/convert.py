@@ -219,6 +219,14 @@ def round_into(dst: Array, src: Array, work: Optional[Array] = None) -> None:
         in_parts(_round_part, dst, src)
 
 
+def rounded_to(values: Any, dtype: Any) -> Array:
+    """Computed values, rounded once to a data type (``round_into``), as an array of it."""
+    values = np.asarray(values)
+    result = np.empty(values.shape, dtype)
+    round_into(result, values)
+    return result
+
+
 def _round_part(dst: Array, src: Array, work: Optional[Array] = None) -> None:
     if dst.dtype == src.dtype:
         np.copyto(dst, src)

@@ -25,7 +25,17 @@ from typing import Any, Callable, Optional
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.numerics import BLOCK, Array, DataError, elementwise, is_low_precision, round_into, where, widen
+from ascend_aclnn.numerics import (
+    BLOCK,
+    Array,
+    DataError,
+    elementwise,
+    is_low_precision,
+    round_into,
+    rounded_to,
+    where,
+    widen,
+)
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._philox import below_one, by_thread, consecutive, grid, in_runs, up_to_one, words
 from ascend_aclnn.reference.declare import reference
@@ -226,10 +236,7 @@ def stateless_bernoulli(
 
 def _rounded(x: Any, dtype: np.dtype[Any]) -> Array:
     """float32 numbers with the precision of a data type."""
-    x = np.asarray(x, np.float32)
-    rounded = np.empty(x.shape, dtype)
-    round_into(rounded, x)
-    return widen(rounded)
+    return widen(rounded_to(np.asarray(x, np.float32), dtype))
 
 
 def _uniform(x: Array, start: float, end: float, stream: Stream, *, out: tuple[Array]) -> None:

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.core import hifloat8
-from ascend_aclnn.numerics import BFLOAT16, Array, DataError, round_into, widen
+from ascend_aclnn.numerics import BFLOAT16, Array, DataError, rounded_to, widen
 from ascend_aclnn.reference import _mx
 from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._quantise import largest
@@ -29,12 +29,6 @@ def _of_exponent(field: Array) -> Array:
     return np.asarray((field.astype(np.uint32) << 23).view(np.float32))
 
 
-def _rounded(x: Array, dtype: np.dtype[Any]) -> Array:
-    result = np.empty(x.shape, dtype)
-    round_into(result, np.ascontiguousarray(x))
-    return result
-
-
 def _write(cache: Array, rows: Array, slots: Array, name: str) -> None:
     """Rows at the beginning of their slots' memory in a cache (blocks, tokens, 1, width)."""
     if rows.shape[1] > cache.shape[-1]:
@@ -51,17 +45,17 @@ def _bytes(x: Array) -> Array:
 
 
 def _hifloat8(x: Array) -> Array:
-    return _rounded(np.clip(x, -hifloat8.LARGEST, hifloat8.LARGEST), hifloat8.DTYPE)
+    return rounded_to(np.clip(x, -hifloat8.LARGEST, hifloat8.LARGEST), hifloat8.DTYPE)
 
 
 def _of_four_bits(plain: Array) -> tuple[Array, Array]:
     """Groups in FLOAT4_E2M1, two to a byte, and their scales; the products are made in BF16, as the kernel's are."""
     most = np.abs(plain).max(-1, keepdims=True)
-    factors = widen(_rounded(np.where(most > 0, 6 / np.where(most > 0, most, 1), 0), BFLOAT16))
-    quotients = widen(_rounded(plain * factors, BFLOAT16))
-    codes = _rounded(np.clip(quotients, -6, 6), np.dtype(ml_dtypes.float4_e2m1fn)).view(np.uint8)
+    factors = widen(rounded_to(np.where(most > 0, 6 / np.where(most > 0, most, 1), 0), BFLOAT16))
+    quotients = widen(rounded_to(plain * factors, BFLOAT16))
+    codes = rounded_to(np.clip(quotients, -6, 6), np.dtype(ml_dtypes.float4_e2m1fn)).view(np.uint8)
     codes = codes.reshape(len(plain), -1, 2)
-    return codes[..., 0] & 15 | codes[..., 1] << 4, _rounded(most[..., 0] * np.float32(1 / 6), BFLOAT16)
+    return codes[..., 0] & 15 | codes[..., 1] << 4, rounded_to(most[..., 0] * np.float32(1 / 6), BFLOAT16)
 
 
 @reference_by_name("aclnnKvCompressEpilog", raw=True)
@@ -82,9 +76,9 @@ def kv_compress_epilog(args: NamedArguments) -> dict[str, Any]:
     scale = np.maximum(np.abs(plain).max(-1), _LEAST) * np.float32(1 / 448)
     if args["roundScale"]:
         scale = _of_exponent(_power_above(scale))
-    quantised = _rounded(np.clip(plain / scale[..., None], -448, 448), _FP8)
+    quantised = rounded_to(np.clip(plain / scale[..., None], -448, 448), _FP8)
     rotated = np.ascontiguousarray(args["x"].reshape(x.shape)[:, -_ROPE:])
-    stored = (scale.view(np.uint32) >> 23).astype(np.uint8) if mode == 1 else _rounded(scale, BFLOAT16)
+    stored = (scale.view(np.uint32) >> 23).astype(np.uint8) if mode == 1 else rounded_to(scale, BFLOAT16)
     row = np.concatenate([_bytes(part) for part in (rotated, quantised, stored)], 1)
     if mode == 0:
         row = np.pad(row, ((0, 0), (0, -row.shape[1] % 32)))
@@ -125,6 +119,6 @@ def indexer_quant_cache(args: NamedArguments) -> dict[str, Any]:
             scale = np.where(scale > 0, _of_exponent(_power_above(scale)), np.float32(0))
         quantised = np.where(scale > 0, x / np.where(scale > 0, scale, np.float32(1)), x)
     scales = args["cacheScaleRef"]
-    _write(cache, _rounded(np.asarray(quantised, np.float32), cache.dtype), args["slotMapping"], "cacheRef")
+    _write(cache, rounded_to(np.asarray(quantised, np.float32), cache.dtype), args["slotMapping"], "cacheRef")
     _write(scales, scale.reshape(len(x), -1).astype(scales.dtype), args["slotMapping"], "cacheScaleRef")
     return {"cacheRef": cache, "cacheScaleRef": scales}

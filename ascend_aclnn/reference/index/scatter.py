@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, add_rows, is_integer, round_into, sum_type, widen
+from ascend_aclnn.numerics import Array, DataError, add_rows, is_integer, round_into, rounded_to, sum_type, widen
 from ascend_aclnn.numerics import along as run_along
 from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._pointwise import number, trunc_quotient
@@ -367,9 +367,7 @@ def quant_scatter(
     quantised = np.clip(
         by_scale(widen(updates), widen(scales).reshape(-1), offset, True), -most - is_integer(x.dtype), most
     )
-    stored = np.empty(updates.shape, x.dtype)
-    round_into(stored, quantised)
-    _at_offsets(codes(out[0]), indices, codes(stored), axis)
+    _at_offsets(codes(out[0]), indices, codes(rounded_to(quantised, x.dtype)), axis)
 
 
 @reference("aclnnInplaceQuantScatterV2", raw=True)

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import BFLOAT16, Array, matmul, round_into, widen
+from ascend_aclnn.numerics import BFLOAT16, Array, matmul, round_into, rounded_to, widen
 from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._gates import activated
 from ascend_aclnn.reference._quantise import largest, offset_of, scale_of, store, target
@@ -143,10 +143,9 @@ def fused_linear_cross_entropy_loss_grad(
     d_logits = np.array(softmax, np.float32)
     unmasked = np.flatnonzero(~masked)
     d_logits[unmasked, index[unmasked]] -= 1
-    rounded = np.empty(d_logits.shape, x.dtype)
-    round_into(rounded, d_logits * grad[:, None])
-    round_into(out[0], matmul(widen(rounded), widen(weight)))
-    round_into(out[1], matmul(widen(rounded).T, widen(x)))
+    d_logits = widen(rounded_to(d_logits * grad[:, None], x.dtype))
+    round_into(out[0], matmul(d_logits, widen(weight)))
+    round_into(out[1], matmul(d_logits.T, widen(x)))
 
 
 # ------------------------------------------------------------------------------------------------------- rotation
@@ -175,9 +174,7 @@ def rotate_quant(
     blocks = np.broadcast_to(widen(rotation), (x.shape[-1] // size, size, size))
     product = matmul(parts, blocks).reshape(x.shape)
     if out[0].dtype in (np.int8, np.int32):
-        rotated = np.empty(product.shape, x.dtype)
-        round_into(rotated, product)
-        y, most = widen(rotated), np.float32(largest(target(out[0])))
+        y, most = widen(rounded_to(product, x.dtype)), np.float32(largest(target(out[0])))
         peaks = np.max(np.abs(y), -1, keepdims=True, initial=0)
         store(out[0], np.nan_to_num(y * (most / peaks), nan=0.0))
         round_into(out[1], (peaks * (np.float32(1) / most)).reshape(out[1].shape))

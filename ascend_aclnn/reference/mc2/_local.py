@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Optional
 
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
+from ascend_aclnn.numerics import Array, is_integer, matmul, widen
 from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference.matmul.quant import fixed_scale, grouped_product, integers, scaled_product
 
 E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
-
-
-def rounded(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Values as a rank sends them."""
-    result = np.empty(x.shape, dtype)
-    round_into(result, x)
-    return result
 
 
 def columns_of(x2: Array, inner: int, transposed: Optional[bool] = None) -> Array:

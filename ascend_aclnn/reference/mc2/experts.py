@@ -19,12 +19,12 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.collectives.groups import Ranks
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, round_into, rounded_to, widen
 from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._moments import inverse_deviation, mean_over
 from ascend_aclnn.reference._quantise import by_factor, largest, store
 from ascend_aclnn.reference.declare import DataError
-from ascend_aclnn.reference.mc2._local import E8M0, rounded
+from ascend_aclnn.reference.mc2._local import E8M0
 from ascend_aclnn.reference.mc2.common import Arguments, communicating, remaining
 
 STATIC, BY_TOKEN, BY_TILE, SHARED_EXPONENTS = 1, 2, 3, 4  # quantMode
@@ -155,7 +155,7 @@ def _quantised(
 
 def _with_shared_exponents(wide: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
     quantised, exponents = mx.quantised(wide, dtype)
-    return rounded(quantised, dtype), exponents.view(E8M0)
+    return rounded_to(quantised, dtype), exponents.view(E8M0)
 
 
 def _tiles(wide: Array) -> Array:
@@ -288,7 +288,7 @@ def _gather_rows(args: Arguments, ranks: Ranks, counts: Array) -> None:
 
 
 def _sum_of_parts(
-    args: Arguments, ranks: Optional[Ranks], rows: int, store: Callable[[Array, np.dtype[Any]], Array] = rounded
+    args: Arguments, ranks: Optional[Ranks], rows: int, store: Callable[[Array, np.dtype[Any]], Array] = rounded_to
 ) -> Array:
     """This rank's rows, with what the other rank of its tensor group has made of them added and rounded."""
     x = args["expandX"]
@@ -309,7 +309,7 @@ def _sum_of_parts(
 def _halves_away(x: Array, dtype: np.dtype[Any]) -> Array:
     """Rounded as the kernel of version 1 rounds sums of parts: BF16 halves away from zero (CAST_ROUND), FP16 to even."""
     if dtype != ml_dtypes.bfloat16:
-        return rounded(x, dtype)
+        return rounded_to(x, dtype)
     codes = ((x.view(np.uint32) + np.uint32(0x8000)) >> 16).astype(np.uint16).view(dtype)
     return np.where(np.isnan(x), np.nan, codes.astype(np.float32)).astype(dtype)
 
@@ -378,7 +378,7 @@ def _sent_back(x: Array, mode: int) -> Array:
     if mode in (3, 4):
         dtype = np.dtype(ml_dtypes.float8_e5m2 if mode == 3 else ml_dtypes.float8_e4m3fn)
         codes, scales = _with_shared_exponents(wide, dtype)
-        return rounded(mx.restored(codes, scales.reshape(len(codes), -1, 2), -1), x.dtype)
+        return rounded_to(mx.restored(codes, scales.reshape(len(codes), -1, 2), -1), x.dtype)
     blocks = -(-wide.shape[1] // _COMMUNICATION_BLOCK)
     padded = np.zeros((len(wide), blocks * _COMMUNICATION_BLOCK), np.float32)
     padded[:, : wide.shape[1]] = wide
@@ -386,8 +386,8 @@ def _sent_back(x: Array, mode: int) -> Array:
     scale = np.abs(parts).max(axis=-1, keepdims=True) * np.float32(1 / 127)
     quotients = np.where(scale == 0, 0, parts / np.where(scale == 0, 1, scale))
     codes = np.rint(np.rint(quotients.astype(np.float16).astype(np.float32)))
-    back = codes * widen(rounded(scale, x.dtype))
-    return rounded(back.reshape(len(wide), -1)[:, : wide.shape[1]], x.dtype)
+    back = codes * widen(rounded_to(scale, x.dtype))
+    return rounded_to(back.reshape(len(wide), -1)[:, : wide.shape[1]], x.dtype)
 
 
 def _window(ranks: Ranks, args: Arguments, x: Array, info: Array, slots: int) -> Array:
@@ -464,7 +464,7 @@ def _finish(args: Arguments, total: Array) -> None:
         if unmasked.all():
             round_into(rows, values.reshape(rows.shape))
         else:
-            rows[unmasked] = rounded(values.reshape(rows.shape)[unmasked], rows.dtype)
+            rows[unmasked] = rounded_to(values.reshape(rows.shape)[unmasked], rows.dtype)
 
 
 @communicating(

@@ -11,9 +11,9 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.collectives.groups import Ranks
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, rounded_to
 from ascend_aclnn.reference.declare import DataError
-from ascend_aclnn.reference.mc2._local import E8M0, product, rounded
+from ascend_aclnn.reference.mc2._local import E8M0, product
 from ascend_aclnn.reference.mc2.common import Arguments, communicating
 
 
@@ -102,7 +102,7 @@ def grouped_matmul_all_to_all_v(args: Arguments) -> None:
     """The way back: each expert's rows are multiplied and sent to the ranks that they came from."""
     ranks, x, experts = args.ranks(size="epWorldSize"), args["gmmX"], len(args["gmmWeight"])
     sent, received = _counts(args, "sendCounts", experts, len(x)), _counts(args, "recvCounts", experts)
-    y = rounded(_products(args, x, args["gmmXScale"], sent.sum(axis=0)), args.out["y"].dtype)
+    y = rounded_to(_products(args, x, args["gmmXScale"], sent.sum(axis=0)), args.out["y"].dtype)
     blocks = _split(y, sent.T.reshape(-1))  # by expert, then by rank
     by_rank = np.concatenate([blocks[e * ranks.size + rank] for rank in range(ranks.size) for e in range(experts)])
     args.store("y", np.concatenate(_exchange(ranks, by_rank, sent, received, "recvCounts")))

@@ -9,12 +9,12 @@ import numpy as np
 
 from ascend_aclnn.collectives.groups import Ranks
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.numerics import Array, is_integer, matmul, widen
+from ascend_aclnn.numerics import Array, is_integer, matmul, rounded_to, widen
 from ascend_aclnn.reference._gates import activated
 from ascend_aclnn.reference._quantise import INT4, by_row, largest, store
 from ascend_aclnn.reference.declare import DataError
 from ascend_aclnn.reference.matmul.quant import integers
-from ascend_aclnn.reference.mc2._local import E8M0, columns_of, plain_product, product, rounded
+from ascend_aclnn.reference.mc2._local import E8M0, columns_of, plain_product, product
 from ascend_aclnn.reference.mc2.common import Arguments, communicating, shares
 
 _INT8: np.dtype[Any] = np.dtype(np.int8)
@@ -47,7 +47,7 @@ def all_gather_add(args: Arguments) -> None:
     """The rows of all ranks, and this rank's b added to them."""
     ranks = args.ranks(size="rankSize")
     rows = ranks.all_gather(args["a"]).reshape(args["b"].shape)
-    args.store("c", rounded(widen(rows) + widen(args["b"]), args["b"].dtype))
+    args.store("c", rounded_to(widen(rows) + widen(args["b"]), args["b"].dtype))
     args.store("gatherOut", rows)
 
 
@@ -58,7 +58,7 @@ def matmul_reduce_scatter(args: Arguments) -> None:
     x2 = columns_of(args["x2"], x1.shape[1])
     y = product(x1, x2, args["bias"], args["x1Scale"], args["x2Scale"], args["groupSize"] or 0)
     shares(ranks, y, "x1")
-    args.store("output", ranks.reduce_scatter(rounded(y, target.dtype)))
+    args.store("output", ranks.reduce_scatter(rounded_to(y, target.dtype)))
 
 
 # --------------------------------------------------------------------------------------------------- all to all
@@ -131,7 +131,7 @@ def _dynamic(wide: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
 def _columns_for_rows(args: Arguments, y: Array) -> None:
     """Each rank gets its share of the columns of all ranks' rows."""
     ranks, dtype = args.ranks(), args.out["output"].dtype
-    args.store("output", np.concatenate(ranks.all_to_all(shares(ranks, rounded(y, dtype), "x2", axis=1))))
+    args.store("output", np.concatenate(ranks.all_to_all(shares(ranks, rounded_to(y, dtype), "x2", axis=1))))
 
 
 @communicating("aclnnMatmulAlltoAll", "aclnnMatmulAlltoAllV2")
@@ -184,10 +184,12 @@ def batch_matmul_reduce_scatter_all_to_all(args: Arguments) -> None:
     """The way back of aclnnAlltoAllAllGatherBatchMatMul: products, summed over the tensor group, plus bias, to their ranks."""
     ep, tp = args.ranks("groupEp", "epWorldSize"), args.ranks("groupTp", "tpWorldSize")
     dtype = args.out["out"].dtype
-    y = rounded(matmul(widen(args["x"]), widen(args["weight"])), dtype)
+    y = rounded_to(matmul(widen(args["x"]), widen(args["weight"])), dtype)
     experts = len(y)
     y = y.reshape(experts, ep.size, -1, y.shape[-1])
     parts = np.stack(shares(tp, y, "x", axis=-1 if args["yShardType"] == 0 else 2))
     reduced = tp.reduce_scatter(parts)[0].reshape(experts, -1, parts.shape[-1])
-    biased = rounded(widen(reduced) + _batch_bias(args["bias"]), dtype).reshape(experts, ep.size, -1, reduced.shape[-1])
+    biased = rounded_to(widen(reduced) + _batch_bias(args["bias"]), dtype).reshape(
+        experts, ep.size, -1, reduced.shape[-1]
+    )
     args.store("out", np.concatenate(ep.all_to_all([biased[:, rank] for rank in range(ep.size)])))

@@ -7,13 +7,13 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.core.dtypes import Format
-from ascend_aclnn.numerics import Array, widen
+from ascend_aclnn.numerics import Array, rounded_to, widen
 from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference.gmm._groups import ENDS
 from ascend_aclnn.reference.gmm.grouped import grouped_matmul
 from ascend_aclnn.reference.matmul.quant import fixed_scale
 from ascend_aclnn.reference.matmul.weights import weight_quant_batch_matmul
-from ascend_aclnn.reference.mc2._local import E8M0, columns_of, product, rounded
+from ascend_aclnn.reference.mc2._local import E8M0, columns_of, product
 from ascend_aclnn.reference.mc2.common import Arguments, communicating, shares
 from ascend_aclnn.reference.norm.rms_fused import add_norm
 
@@ -68,7 +68,7 @@ def matmul_all_reduce(args: Arguments) -> None:
     y = y if args["x3"] is None else y + widen(args["x3"]).reshape(y.shape)
     scale1, scale2 = args["commQuantScale1"], args["commQuantScale2"]
     if scale1 is None or scale2 is None:
-        args.store("output", ranks.all_reduce(rounded(y, target.dtype)))
+        args.store("output", ranks.all_reduce(rounded_to(y, target.dtype)))
         return
     first, second = widen(scale1).reshape(-1), widen(scale2).reshape(-1)
     sums = ranks.all_gather(_eight_bits(y / first)).astype(np.float32).sum(axis=0)
@@ -91,7 +91,7 @@ def _eight_bits(x: Array) -> Array:
 def matmul_all_reduce_add_rms_norm(args: Arguments) -> None:
     """The sum over all ranks plus the residual, and its norm; in place the sum becomes the residual."""
     residual = args["residual"]
-    total = args.ranks().all_reduce(rounded(_local_product(args), residual.dtype))
+    total = args.ranks().all_reduce(rounded_to(_local_product(args), residual.dtype))
     norm, _, y = add_norm(total.reshape(residual.shape), residual, args["gamma"], args["epsilon"])
     args.store("residual" if "residual" in args.out else "y", y)
     args.store("norm", norm)

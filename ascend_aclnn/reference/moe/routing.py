@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, round_into, rounded_to, widen
 from ascend_aclnn.reference._quantise import INT8_MAX, by_row
 from ascend_aclnn.reference._rows import check_range, codes, inverse, stable_order
 from ascend_aclnn.reference.declare import reference
@@ -134,9 +134,8 @@ def _quantise_copies(
 def _quantise_statically(
     expanded: Array, x: Array, scale: Array, offset: Array, route: _Route, places: _Places
 ) -> None:
-    quantised = np.empty(x.shape, np.int8)
-    round_into(quantised, np.asarray(widen(x) * scale.reshape(-1)[0] + offset.reshape(-1)[0], np.float32))
-    _fill(expanded, quantised, places, route.tokens)
+    y = np.asarray(widen(x) * scale.reshape(-1)[0] + offset.reshape(-1)[0], np.float32)
+    _fill(expanded, rounded_to(y, np.int8), places, route.tokens)
 
 
 @reference("aclnnMoeInitRoutingQuantV2", raw=True)
@@ -268,9 +267,7 @@ def init_routing_v3(
         return places, unwritten
     if quant_mode in MODES:
         tokens = quantised(x, quant_mode, scale, expanded.dtype)
-        elements = np.empty(x.shape, expanded.dtype)
-        round_into(elements, tokens.values)
-        _fill(expanded, elements, places, present_route.tokens)
+        _fill(expanded, rounded_to(tokens.values, expanded.dtype), places, present_route.tokens)
         if tokens.scales is None:
             return places, [*unwritten, row_scales]
         _fill_scales(row_scales, tokens.scales, places, present_route.tokens)

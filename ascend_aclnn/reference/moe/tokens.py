@@ -12,6 +12,7 @@ from ascend_aclnn.numerics import (
     DataError,
     for_blocks,
     round_into,
+    rounded_to,
     rows_per_block,
     scratch,
     widen,
@@ -232,9 +233,7 @@ def _quantise(x: Array, scale: np.float16, offset: np.float16, out: Array) -> No
         h = values.astype(np.float16)
         h = h * scale
         h = h + offset
-        result = np.empty(h.shape, np.int8)
-        round_into(result, h)
-        return result
+        return rounded_to(h, np.int8)
 
     every_code = np.arange(1 << 16, dtype=np.uint16)
     if x.size < len(every_code):

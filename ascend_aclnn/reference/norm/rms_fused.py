@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
-from ascend_aclnn.numerics import Array, along, round_into, widen
+from ascend_aclnn.numerics import Array, along, round_into, rounded_to, widen
 from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._moments import affine, inverse_deviation, mean_over, sum_over
 from ascend_aclnn.reference._quantise import by_row, by_scale, largest, store
@@ -294,9 +294,8 @@ def _store_mx(
     """y, rounded to the input's data type first, in blocks that share an exponent."""
     if not mx.is_supported(target.dtype):
         raise UnsupportedOperator(name, "the NumPy backend has no such dst_type")
-    rounded = np.empty(y.shape, like.dtype)
-    round_into(rounded, y)
-    values, exponents = mx.quantised(widen(rounded), target.dtype, algorithm, mode or "rint")
+    rounded = widen(rounded_to(y, like.dtype))
+    values, exponents = mx.quantised(rounded, target.dtype, algorithm, mode or "rint")
     round_into(target, values)
     np.copyto(scales.view(np.uint8), exponents.reshape(scales.shape))
 

@@ -14,7 +14,7 @@ from typing import Any, Optional
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, round_into, rounded_to, widen
 from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._gates import clamped_gate, situ, swiglu
 from ascend_aclnn.reference._mx import Scaling
@@ -25,9 +25,7 @@ from ascend_aclnn.reference.declare import DataError, reference
 
 def _as_stored(y: Array, dtype: np.dtype[Any]) -> Array:
     """Computed values, rounded to a data type, in float32."""
-    rounded = np.empty(y.shape, dtype)
-    round_into(rounded, np.asarray(y, np.float32))
-    return widen(rounded)
+    return widen(rounded_to(np.asarray(y, np.float32), dtype))
 
 
 def _store_along(values: Array, axis: int, how: Scaling, source: np.dtype[Any], y: Array, scales: Array) -> None:
