@@ -80,9 +80,9 @@ def test_vllm_quant_lightning_indexer(aclnn_backend, layout, ratio):
     if layout == "TND":
         parts = [np.concatenate([part[0, :2], part[1]]) for part in parts]
     of_queries = np.array(np.cumsum(used) if layout == "TND" else used, np.int32)
-    plan = ops.vllm_quant_lightning_indexer_metadata(
-        of_queries, None, 4, 1, 64, 0, 0, 2, 3, 99, layout, "PA_BSND", 5, 3, FAR, FAR, ratio
-    )
+    sizes = 4, 1, 64, 0, 0, 2, 3, 99, layout, "PA_BSND", 5, 3, FAR, FAR, ratio
+    plan = ops.vllm_quant_lightning_indexer_metadata(of_queries, None, *sizes, out=np.full(1024, 7, np.int32))
+    assert not np.asarray(plan).any()
     rest = 0, 0, layout, "PA_BSND", 5, 3, FAR, FAR, ratio, True, 16 * 64, 16
     arguments = parts[0], k, parts[1], parts[2], k_scale, of_queries, np.array(lengths, np.int32), pages, plan
     indices, values = map(np.asarray, ops.vllm_quant_lightning_indexer(*arguments, *rest))

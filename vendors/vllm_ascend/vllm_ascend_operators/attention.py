@@ -217,6 +217,6 @@ rule(
 
 
 @reference("aclnnVllmQuantLightningIndexerMetadata", raw=True)
-def vllm_quant_lightning_indexer_metadata(*_: Any, out: Sequence[Array]) -> list[Array]:
-    """Which core of a card takes which part of the work of VllmQuantLightningIndexer: there are no cores here, and no plan."""
-    return [out[0]]
+def vllm_quant_lightning_indexer_metadata(*_: Any, out: Sequence[Array]) -> None:
+    """0: which core of a card takes which part of VllmQuantLightningIndexer's work, which is not shared out here."""
+    out[0][...] = 0

@@ -10,17 +10,10 @@ import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.groups import Ranks
-from ascend_aclnn.numerics import Array, DataError, matmul, round_into, widen
+from ascend_aclnn.numerics import Array, DataError, matmul, round_into, rounded_to, widen
 from ascend_aclnn.reference import reference
 from ascend_aclnn.rules.language import *
-
-
-def _rounded(values: Array, dtype: Any) -> Array:
-    """Values as an output of this data type holds them."""
-    out = np.empty(values.shape, dtype)
-    round_into(out, values)
-    return out
-
+from vllm_ascend_operators.quantised import product, quantised, swiglu
 
 # ------------------------------------------------------------------------------------------------- tensor parallel
 
@@ -74,8 +67,8 @@ def matmul_allreduce_add_rmsnorm(
     ranks = _ranks(group, {"tpRankSize": (size, "size"), "tpRankId": (rank_id, "rank")})
     weight = x2.T if transposed else x2
     product = matmul(widen(x1.reshape(-1, x1.shape[-1])), widen(weight))
-    total = widen(ranks.all_reduce(_rounded(product, x1.dtype))) + widen(residual.reshape(product.shape))
-    total = widen(_rounded(total, x1.dtype))
+    total = widen(ranks.all_reduce(rounded_to(product, x1.dtype))) + widen(residual.reshape(product.shape))
+    total = widen(rounded_to(total, x1.dtype))
     rstd = 1 / np.sqrt(np.mean(np.square(total), -1, keepdims=True) + np.float32(epsilon))
     round_into(out[0], (total * rstd * widen(gamma)).reshape(out[0].shape))
     round_into(out[1], total.reshape(out[1].shape))
@@ -186,14 +179,6 @@ def _finish(received: _Received, rows: Array, probs: Array, out: Sequence[Array]
     out[1][: len(received.counts)] = received.counts
 
 
-def _swiglu(rows: Array, limit: float = 0.0) -> Array:
-    """Of both halves, the left one activated; a ``limit`` above 0 cuts it from above, and the right one on both sides."""
-    left, right = np.split(rows, 2, axis=-1)
-    if limit > 0:
-        left, right = np.minimum(left, np.float32(limit)), np.clip(right, np.float32(-limit), np.float32(limit))
-    return np.asarray(left / (1 + np.exp(-left)) * right)
-
-
 @reference("aclnnDispatchFFNCombineBF16", raw=True, communicates=True)
 def dispatch_ffn_combine_bf16(
     x: Array,
@@ -216,9 +201,9 @@ def dispatch_ffn_combine_bf16(
     received = _Received(groups.find(group), expert_ids, len(first), most)
     rows = received.take(np.repeat(x, expert_ids.shape[1], 0))
     for expert, span in enumerate(received.spans):
-        inner = widen(_rounded(matmul(widen(rows[span]), widen(first[expert])), x.dtype))
-        inner = widen(_rounded(_swiglu(inner), x.dtype))
-        rows[span] = _rounded(matmul(inner, widen(second[expert])), x.dtype)
+        inner = widen(rounded_to(matmul(widen(rows[span]), widen(first[expert])), x.dtype))
+        inner = widen(rounded_to(swiglu(inner), x.dtype))
+        rows[span] = rounded_to(matmul(inner, widen(second[expert])), x.dtype)
     _finish(received, rows, probs, out)
 
 
@@ -250,24 +235,13 @@ def _masked(call: Call) -> Optional[str]:
     return "the reference takes all tokens (x_active_mask)" if call.is_present("xActiveMask") else None
 
 
-def _quantised(rows: Array) -> tuple[Array, Array]:
-    """Rows of 8-bit codes, and what each row was divided by."""
-    scales = np.abs(rows).max(-1, keepdims=True, initial=0) / np.float32(127)
-    return np.rint(rows / np.where(scales == 0, 1, scales)).astype(np.int8), scales
-
-
-def _product(codes: Array, weight: Array) -> Array:
-    """Products of 8-bit integers, whose sums are exact in float64, as floats."""
-    return np.asarray(np.matmul(codes.astype(np.float64), weight.astype(np.float64)), np.float32)
-
-
 def _half_product(codes: Array, weight: Array, scale: Array) -> Array:
     """Products of integers by a column's scale in FLOAT16, as the cube unit hands them over.
 
     A scale is a float in the lower half of an INT64, of which 19 bits count.
     """
     factors = (scale.reshape(-1).astype(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    return widen(_rounded(_product(codes, weight) * factors, np.float16))
+    return widen(rounded_to(product(codes, weight) * factors, np.float16))
 
 
 @reference("aclnnDispatchFFNCombine", raw=True, communicates=True, unsupported=_masked)
@@ -290,13 +264,13 @@ def dispatch_ffn_combine(
     first, second = _each(weight1), _each(weight2)
     scales1, scales2 = (scale[0] if len(scale) == 1 else scale for scale in (scale1, scale2))
     received = _Received(groups.find(group), expert_ids, len(first), most)
-    sent, sent_scales = _quantised(np.repeat(widen(x), expert_ids.shape[1], 0))
+    sent, sent_scales = quantised(np.repeat(widen(x), expert_ids.shape[1], 0))
     codes, scales = received.take(sent), received.take(sent_scales)
     rows = np.empty((len(codes), x.shape[1]), x.dtype)
     for expert, span in enumerate(received.spans):
         inner = _half_product(codes[span], first[expert], scales1[expert]) * scales[span]
-        inner, inner_scales = _quantised(_swiglu(inner, limit))
-        rows[span] = _rounded(_half_product(inner, second[expert], scales2[expert]) * inner_scales, x.dtype)
+        inner, inner_scales = quantised(swiglu(inner, limit))
+        rows[span] = rounded_to(_half_product(inner, second[expert], scales2[expert]) * inner_scales, x.dtype)
     _finish(received, rows, probs, out)
 
 
@@ -403,11 +377,11 @@ def dispatch_gmm_combine_decode(
     scales1, scales2 = (s[0] if len(s) == 1 and s[0].ndim == 2 else s for s in (scale1, scale2))
     ranks = _ranks(group, {"epRankSize": (size, "size"), "epRankId": (rank_id, "rank")})
     received = _Received(ranks, expert_ids, len(first), ranks.size * expert_ids.size * len(first))
-    sent, sent_scales = _quantised(np.repeat(widen(x), expert_ids.shape[1], 0))
+    sent, sent_scales = quantised(np.repeat(widen(x), expert_ids.shape[1], 0))
     codes, scales = received.take(sent), received.take(sent_scales)
     rows = np.empty((len(codes), x.shape[1]), x.dtype)
     for expert, span in enumerate(received.spans):
-        inner = _product(codes[span], first[expert]) * widen(scales1[expert]) * scales[span]
-        inner, inner_scales = _quantised(_swiglu(inner))
-        rows[span] = _rounded(_product(inner, second[expert]) * widen(scales2[expert]) * inner_scales, x.dtype)
+        inner = product(codes[span], first[expert]) * widen(scales1[expert]) * scales[span]
+        inner, inner_scales = quantised(swiglu(inner))
+        rows[span] = rounded_to(product(inner, second[expert]) * widen(scales2[expert]) * inner_scales, x.dtype)
     _finish(received, rows, probs, out)

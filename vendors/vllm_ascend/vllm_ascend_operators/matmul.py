@@ -8,10 +8,11 @@ from typing import Any, Optional
 import numpy as np
 
 import ascend_aclnn as aclnn
-from ascend_aclnn.numerics import Array, DataError, matmul, round_into, widen
+from ascend_aclnn.numerics import Array, DataError, matmul, widen
 from ascend_aclnn.reference import reference
 from ascend_aclnn.rules import words_of
 from ascend_aclnn.rules.language import *
+from vllm_ascend_operators.quantised import product, quantised, swiglu
 
 # ------------------------------------------------------------------------------------------------- without quantisation
 
@@ -93,21 +94,12 @@ def _matrix(weight: Array, plain: int) -> Array:
 def _swiglu_quant(
     x: Array, weights: Any, scales: Any, x_scale: Array, ends: Array, limit: float, y: Array, y_scale: Array
 ) -> None:
-    """x @ weight * scales, swiglu with the left half activated, each row quantised by its largest magnitude.
-
-    A ``limit`` above 0 cuts the left half from above and the right half on both sides.
-    """
+    """x @ weight * scales, SwiGLU, and each row quantised by its largest magnitude."""
     y[...], y_scale[...] = 0, 0
     for group, rows in _spans(ends, len(x)):
-        # Sums of products of 8-bit integers are exact in float64.
-        total = np.matmul(x[rows].astype(np.float64), weights[group].astype(np.float64)).astype(np.float32)
-        left, right = np.split(total * widen(x_scale)[rows, None] * widen(scales[group]), 2, axis=-1)
-        if limit > 0:
-            left, right = np.minimum(left, np.float32(limit)), np.clip(right, np.float32(-limit), np.float32(limit))
-        gated = left / (1 + np.exp(-left)) * right
-        scale = np.abs(gated).max(-1, keepdims=True) / np.float32(127)
-        round_into(y[rows], np.rint(gated / np.where(scale == 0, 1, scale)))
-        round_into(y_scale[rows], scale[:, 0])
+        scaled = product(x[rows], weights[group]) * widen(x_scale)[rows, None] * widen(scales[group])
+        y[rows], row_scales = quantised(swiglu(scaled, limit))
+        y_scale[rows] = row_scales[:, 0]
 
 
 for _name in ("aclnnGroupedMatmulSwigluQuant", "aclnnGroupedMatmulSwigluQuantWeightNZ"):

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 import ascend_aclnn as aclnn
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, round_into, rounded_to, widen
 from ascend_aclnn.reference import function_of, reference
 from ascend_aclnn.rules.language import *
 
@@ -45,7 +45,7 @@ def add_rms_norm_bias(
     """
 
     def rounded(values: Array, *dtypes: object) -> Array:
-        return widen(values.astype(x1.dtype)) if x1.dtype in dtypes else values
+        return widen(rounded_to(values, x1.dtype)) if x1.dtype in dtypes else values
 
     x = rounded(widen(x1) + widen(x2), np.float16, ml_dtypes.bfloat16)
     axes = tuple(range(x.ndim - gamma.ndim, x.ndim))

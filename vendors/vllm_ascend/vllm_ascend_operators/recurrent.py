@@ -9,7 +9,7 @@ import numpy as np
 
 import ascend_aclnn as aclnn
 from ascend_aclnn.core.errors import PARAM_INVALID
-from ascend_aclnn.numerics import Array, DataError, round_into, widen
+from ascend_aclnn.numerics import Array, DataError, round_into, rounded_to, widen
 from ascend_aclnn.reference import reference
 from ascend_aclnn.rules.language import *
 
@@ -222,13 +222,6 @@ def _places(chunks: list[tuple[int, int, slice, bool]]) -> list[int]:
     return [rows[:i].count(row) for i, row in enumerate(rows)]
 
 
-def _stored(values: Array, dtype: Any) -> Array:
-    """Values as memory of this data type holds them, widened."""
-    held = np.empty(values.shape, dtype)
-    round_into(held, values)
-    return widen(held)
-
-
 @reference("aclnnChunkGatedDeltaRuleFwdH", raw=True)
 def chunk_gated_delta_rule_fwd_h(
     k: Array,
@@ -263,13 +256,13 @@ def chunk_gated_delta_rule_fwd_h(
     for (number, row, where, is_first), place in zip(chunks, _places(chunks)):
         if is_first:
             state = np.zeros_like(state) if initial is None else widen(initial[number])
-        held = _stored(state, k.dtype)
+        held = widen(rounded_to(state, k.dtype))
         round_into(states[row, :, place], held)
         values = widen(u[row, :, where]) - np.matmul(widen(w[row, :, where]), held)
         round_into(news[row, :, where], values)
         decay = widen(g[row, :, where])
         last = decay[:, -1:, None]
-        decayed = _stored(values * np.exp(last - decay[..., None]), k.dtype)
+        decayed = widen(rounded_to(values * np.exp(last - decay[..., None]), k.dtype))
         state = held * np.exp(last) + np.matmul(keys[row, :, where].swapaxes(-1, -2), decayed)
         if final:
             round_into(finals[number], state)
@@ -330,7 +323,7 @@ def chunk_fwd_o(
         query, decay = queries[row, :, where], widen(g[row, :, where])
         scores = np.matmul(query, keys[row, :, where].swapaxes(-1, -2))
         scores = scores * np.exp(np.minimum(decay[..., None] - decay[..., None, :], 0))
-        scores = _stored(np.tril(scores), q.dtype)
+        scores = widen(rounded_to(np.tril(scores), q.dtype))
         of_state = np.matmul(query, widen(h[row, :, place])) * np.exp(decay)[..., None]
         sums = of_state + np.matmul(scores, widen(v[row, :, where]))
         round_into(out[0][row, :, where], sums * np.float32(scale))
