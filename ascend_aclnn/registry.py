@@ -13,7 +13,7 @@ import importlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Optional, TypeVar
+from typing import Optional, Protocol, TypeVar
 
 from ascend_aclnn.catalog import Operator
 
@@ -32,6 +32,25 @@ def find(package: str, operator: Operator, registry: Mapping[str, Found]) -> Opt
         else:
             _in_vain.add(searched)
     return registry.get(operator.name)
+
+
+class Declaration(Protocol):
+    """A rule or reference."""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it is a vendor's, for its form of an operator that the catalog has too."""
+        ...
+
+
+def counts(name: str, replaces: bool, registry: Mapping[str, Declaration], kind: str) -> bool:
+    """Whether a declaration becomes that of an operator: a vendor's does, whichever comes first. ValueError for a second one."""
+    before = registry.get(name)
+    if before is None or replaces:
+        return True
+    if not before.replaces:
+        raise ValueError(f"{name} has two {kind}")
+    return False
 
 
 def load_all(package: str) -> None:

@@ -38,10 +38,10 @@ def function_of(name: str) -> Callable[..., Any]:
 
     It takes what the decorated function takes. ValueError where the operator has no reference.
     """
-    found = find(catalog.get(name))
-    if found is None:
+    declared = find(catalog.get(name))
+    if declared is None:
         raise ValueError(f"{name} has no reference")
-    return found.function
+    return declared.function
 
 
 def count() -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Callable, NamedTuple, Optional, Union
 
+from ascend_aclnn import registry
 from ascend_aclnn.core.errors import DataError
 from ascend_aclnn.numerics import Axes
 
@@ -66,11 +67,7 @@ def reference(
             if product:
                 others = REFERENCES[name]
                 REFERENCES[name] = others._replace(products={**others.products, product: entry})
-            elif name in REFERENCES and REFERENCES[name].replaces and not replaces:
-                continue
-            elif name in REFERENCES and not replaces:
-                raise ValueError(f"{name} has two references")
-            else:
+            elif registry.counts(name, replaces, REFERENCES, "references"):
                 REFERENCES[name] = entry
         return function
 

@@ -29,10 +29,10 @@ def words_of(name: str) -> Group:
 
     ValueError where no rule is declared for it.
     """
-    found = find(catalog.get(name))
-    if found is None:
+    declared = find(catalog.get(name))
+    if declared is None:
         raise ValueError(f"{name} has no rule")
-    return found.words
+    return declared.words
 
 
 def rule_of(operator: Operator) -> Rule:

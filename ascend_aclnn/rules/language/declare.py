@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Optional, Union
 
+from ascend_aclnn import registry
 from ascend_aclnn.catalog import Kind, Operator, Parameter
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR, TILING_ERROR, RuleViolation
@@ -363,13 +364,10 @@ def rule(
     """
     versions = names.split()
     for name in versions:
-        if name in RULES and RULES[name].replaces and not replaces:
-            continue
-        if name in RULES and not replaces:
-            raise ValueError(f"{name} has two rules")
-        RULES[name] = Rule(
-            name, words, nullable, required, null_status, versions, aliases, empty_lists, source, replaces
-        )
+        if registry.counts(name, replaces, RULES, "rules"):
+            RULES[name] = Rule(
+                name, words, nullable, required, null_status, versions, aliases, empty_lists, source, replaces
+            )
 
 
 @functools.cache
