@@ -7,7 +7,7 @@ Each CHECKOUT is a clone, with its branches and tags, of an operator repository 
 several of one repository complete each other. An operator that the headers of CANN 8.1.RC1 have counts as 8.1.RC1; the
 releases between it and 8.5.0 were never published as source, so what appeared there counts as 8.5.0. The result is
 ``catalog/data/releases.json``. Changes of prototypes are printed only: documents have errors, so a reader decides
-which of them go into ``catalog/data/life.json``.
+which of them go into ``catalog/data/life.json``; so are functions that the catalog lacks and a later release does, too.
 """
 
 from __future__ import annotations
@@ -130,6 +130,7 @@ def main() -> None:
     known = list(catalog.names())
     first = {name: OLDEST for name in known if catalog.get(name).since == OLDEST}
     before: dict[str, read_sources.Facts] = {}
+    earlier: dict[str, set[str]] = {}  # of each repository, the functions of the release before
     changed = []
     for release, revisions in REVISIONS.items():
         found: dict[str, read_sources.Facts] = {}
@@ -141,7 +142,12 @@ def main() -> None:
                 if not commit or repository in done:
                     continue
                 done.add(repository)
-                found.update(facts(checkout, commit))
+                stated = facts(checkout, commit)
+                found.update(stated)
+                lost = earlier.get(repository, set()) - stated.keys() - set(known)
+                if lost:
+                    print(f"{release}: no longer in {repository}, and not in the catalog: {' '.join(sorted(lost))}")
+                earlier[repository] = set(stated)
                 rest = [name for name in known if name not in first and name not in found]
                 first.update(dict.fromkeys(mentioned(checkout, commit, rest), release))
                 print(f"{release}: {repository} at {revision}, {commit[:12]}")

@@ -173,7 +173,7 @@ def of(name: str) -> Life:
         kind, since = "operator", _brought()[name]
     elif name in catalog.names():
         kind, since = "operator", OLDEST if catalog.get(name).since == OLDEST else ""
-    elif name.startswith("aclnn"):  # one whose function a build generated, without a document
+    elif name.startswith("aclnn"):  # one that the catalog lacks: builds generated its function
         kind, since = "operator", ""
     else:
         kind, since = "function", functions().get(name, OLDEST if name in _announced() else "")

@@ -183,13 +183,17 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
         assert words in capsys.readouterr().err
 
 
-def test_functions_that_only_builds_of_8_5_generate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """aclnnPows has a definition and no header: v8.5.0 builds its function, v9.0.0 does not."""
+def test_functions_that_earlier_releases_had_without_a_document(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """aclnnPows has a definition and no header: v8.5.0 generates its function, v9.0.0 does not; aclnnRfft1D goes in 9.1.0."""
     names = tmp_path / "names.txt"
-    names.write_text("aclnnPows aclnnGeGluV2 aclnnNoSuchThing\n", encoding="utf-8")
+    names.write_text("aclnnPows aclnnGeGluV2 aclnnRfft1D aclnnNoSuchThing\n", encoding="utf-8")
     status, report = run(capsys, "--from", "8.5.0", "--to", "9.0.0", "--names", str(names))
-    assert status == 1 and report["unknown"] == ["aclnnNoSuchThing"]
+    assert status == 1 and report["unknown"] == ["aclnnNoSuchThing"] and report["unchanged"] == ["aclnnRfft1D"]
     gone = {row["name"]: (row["kind"], row["status"], row["removed"]) for row in report["findings"]}
     assert gone == dict.fromkeys(("aclnnGeGluV2", "aclnnPows"), ("operator", "gone", "9.0.0"))
     status, report = run(capsys, "--from", "8.1.RC1", "--to", "8.5.0", "--names", str(names))
-    assert status == 0 and report["unchanged"] == ["aclnnGeGluV2", "aclnnPows"]
+    assert status == 0 and report["unchanged"] == ["aclnnGeGluV2", "aclnnPows", "aclnnRfft1D"]
+    status, report = run(capsys, "--from", "9.0.0", "--to", "9.1.0", "--names", str(names))
+    assert "aclnnRfft1D" in {row["name"] for row in report["findings"] if row["status"] == "gone"}
