@@ -21,15 +21,17 @@ VARIABLE = "ASCEND_EMULATOR_OPERATORS"  # files and directories of packages, wit
 def locate(name: str) -> Path:
     """Where a module lies: a file ``my_ops.py``, or the directory of a package.
 
-    ``name`` is either, or the name of a module that can be imported here. ValueError where it is none of them. The device
-    process, which does not have the caller's PYTHONPATH, gets paths.
+    ``name`` is either, or the name of a top-level module that can be imported here. ValueError where it is none of them.
+    The device process, which does not have the caller's PYTHONPATH, gets paths.
     """
     path = Path(name)
     if path.is_file() if path.suffix == ".py" else (path / "__init__.py").is_file():
         return path.resolve()
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
-    if spec is None or spec.origin is None:
-        raise ValueError(f"operators: {name} is no Python file, directory of a package, or module that can be imported")
+    if spec is None or spec.origin is None or not spec.has_location:  # "sys" has an origin and no file
+        raise ValueError(
+            f"operators: {name} is no Python file, directory of a package, or top-level module that can be imported"
+        )
     return Path(spec.origin).parent if spec.submodule_search_locations else Path(spec.origin)
 
 

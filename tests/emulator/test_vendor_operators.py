@@ -85,7 +85,8 @@ def test_a_c_program_calls_the_operator_by_its_header(emulator_home: Path, tmp_p
     [
         ("absent.py", None, "is no Python file"),
         ("words.txt", "x", "is no Python file"),
-        ("no_such_module_at_all", None, "or module that can be imported"),
+        ("sys", None, "is no Python file, directory of a package, or top-level module"),
+        ("no_such_module_at_all", None, "or top-level module that can be imported"),
         ("broken.py", "import no_such_module_at_all", "cannot be imported: ModuleNotFoundError"),
     ],
 )
