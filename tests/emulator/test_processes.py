@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from emulator_client import D2D, D2H, H2D, Cann, Property, Tensor, client, environment
 from emulator_client import Location as DeviceLocation
+from process_tools import alive, kill, state, wait_until
 
 from ascend_aclnn.emulator.protocol import Ring
 
@@ -31,38 +32,6 @@ def lost(cann: Cann, name: str, *arguments: object) -> None:
 
 def matrices(cann: Cann) -> tuple[object, ...]:
     return cann.tensor(np.eye(2, dtype=np.float32)), cann.tensor(np.zeros((2, 2), np.float32))
-
-
-def state(pid: int) -> str:
-    """The letter of a process's state, "X" when there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "X"
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
-    return state(pid) not in ("Z", "X")
-
-
-def kill(pid: int) -> None:
-    """Until it has no thread and no socket any more; it is a zombie when the first thread has ended."""
-
-    def has_threads() -> bool:
-        with contextlib.suppress(OSError):
-            return len(os.listdir(f"/proc/{pid}/task")) > 1 or alive(pid)
-        return False
-
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not has_threads(), "the device process does not end")
-
-
-def wait_until(condition: object, what: str) -> None:
-    end = time.monotonic() + DEADLINE
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, what
-        time.sleep(0.005)
 
 
 # ------------------------------------------------------------------------------------------------- the device process ends

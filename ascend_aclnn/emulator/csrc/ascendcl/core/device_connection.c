@@ -357,9 +357,10 @@ int emu_link_check(emu_device *device) {
 }
 
 bool emu_link_lost(emu_device *device) {
-    if (emu_link_check(device) == 0) return false;
-    free(emu_take_message());
-    return true;
+    char *text = emu_take_message();
+    bool lost = emu_link_check(device) != 0;
+    emu_restore_message(text);
+    return lost;
 }
 
 /* Makes a channel and sends its other end to the process. *reached becomes false when the process has ended. */

@@ -100,6 +100,11 @@ char *emu_take_message(void) {
     return text;
 }
 
+void emu_restore_message(char *text) {
+    free(self()->message);
+    self()->message = text;
+}
+
 void emu_set_routine(const char *routine) { self()->routine = routine; }
 
 const char *emu_routine(void) { return self()->routine; }

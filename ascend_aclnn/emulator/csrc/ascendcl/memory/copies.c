@@ -451,18 +451,20 @@ API aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size
 }
 
 /* Device memory is coherent here: nothing to do. */
+static int check_coherent(void *address, size_t size) {
+    emu_device *device = emu_memory_device(address);
+    if (device == NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not device memory", address);
+    int status = emu_memory_check(device, address, size, "devPtr", 0);
+    return status != 0 ? status : emu_link_check(device);
+}
+
 API aclError aclrtMemFlush(void *devPtr, size_t size) {
     ENTER("aclrtMemFlush");
-    emu_device *device = emu_memory_device(devPtr);
-    if (device == NULL)
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not device memory", devPtr);
-    return emu_memory_check(device, devPtr, size, "devPtr", 0);
+    return check_coherent(devPtr, size);
 }
 
 API aclError aclrtMemInvalidate(void *devPtr, size_t size) {
     ENTER("aclrtMemInvalidate");
-    emu_device *device = emu_memory_device(devPtr);
-    if (device == NULL)
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not device memory", devPtr);
-    return emu_memory_check(device, devPtr, size, "devPtr", 0);
+    return check_coherent(devPtr, size);
 }

@@ -86,6 +86,7 @@ API aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_
     int status = emu_memory_check(device, devPtr, size, "devPtr", 0);
     if (status == 0 && !emu_memory_own(device, devPtr))
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not memory of aclrtMalloc, which alone can be exported", devPtr);
+    if (status == 0) status = emu_link_check(device);
     if (status != 0) return status;
     if (emu_validates()) emu_validate_written(devPtr, size); /* other processes may write it */
     entry *item = new_entry(device);

@@ -246,6 +246,7 @@ static int export(aclrtDrvMemHandle handle, uint64_t flags, uint64_t *name) {
     status = check_physical(p);
     if (status == 0 && p->shared != NULL)
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, p->home != NULL ? "the memory has been exported already" : "the memory has been imported");
+    if (status == 0) status = emu_link_check(p->device);
     if (status == 0)
         status = emu_shared_new(SHARED_PHYSICAL, flags == ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, p->device->memory_fd,
                                 emu_memory_offset(p->device, p->home), p->size, &p->shared);

@@ -37,9 +37,8 @@ static void drop_programs(const emu_model *model) {
     for (uint32_t i = 0; i < model->part_count; i++) {
         if (model->parts[i].program != 0) emu_buffer_put(&request, &model->parts[i].program, sizeof model->parts[i].program);
     }
-    if (request.size > 0 && model->incarnation == model->device->incarnation &&
-        emu_link_call(model->device, CALL_DROP, &request, &answer) != 0)
-        free(emu_take_message()); /* the process has ended, and its programs with it */
+    if (request.size > 0 && model->incarnation == model->device->incarnation) /* fails where the process, and its programs, have ended */
+        (void)emu_link_call(model->device, CALL_DROP, &request, &answer);
     emu_buffer_free(&request);
     emu_buffer_free(&answer);
 }
@@ -53,7 +52,7 @@ void emu_model_free_condition(void *object) {
 
 static void free_conditions(emu_model *model) {
     for (uint32_t c = 0; c < model->condition_count; c++) {
-        if (emu_memory_free(model->device, (const void *)model->conditions[c]->value) != 0) free(emu_take_message()); /* the device was reset */
+        (void)emu_memory_free(model->device, (const void *)model->conditions[c]->value); /* fails where the device was reset */
         emu_object_release(model->conditions[c]);
     }
     free(model->conditions);
@@ -61,6 +60,7 @@ static void free_conditions(emu_model *model) {
 
 static void free_model(void *object) {
     emu_model *model = object;
+    char *text = emu_take_message(); /* of the call that lets go of the model */
     drop_programs(model);
     for (uint32_t i = 0; model->streams != NULL && i < model->capture->lane_count; i++) {
         if (model->streams[i] != NULL) emu_stream_discard(model->streams[i]);
@@ -71,6 +71,7 @@ static void free_model(void *object) {
     for (uint32_t i = 0; i < model->group_count; i++) emu_object_release(model->groups[i]);
     for (uint32_t i = 0; i < model->task_count; i++) emu_object_release(model->tasks[i]);
     free_conditions(model);
+    emu_restore_message(text);
     while (model->callbacks != NULL) {
         emu_destroy_callback *next = model->callbacks->next;
         free(model->callbacks);

@@ -12,6 +12,7 @@ API aclError aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag) {
     if (modelRI == NULL) return emu_null_parameter("modelRI");
     if (flag != 0) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "flag is %u; allowed: 0", flag);
     int status = emu_current_context(&context);
+    if (status == 0) status = emu_link_check(context->device);
     if (status == 0) status = emu_model_new(context, &model);
     if (status != 0) return status;
     emu_captures_lock();

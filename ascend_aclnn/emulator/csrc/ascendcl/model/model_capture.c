@@ -36,6 +36,7 @@ API aclError aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode mode) 
     if (status == 0) status = emu_stream_acquire(handle, &stream);
     if (status != 0) return status;
     status = check_stream(stream);
+    if (status == 0) status = emu_link_check(stream->device);
     if (status == 0) status = emu_model_new(stream->context, &model);
     if (status == 0) {
         emu_captures_lock();

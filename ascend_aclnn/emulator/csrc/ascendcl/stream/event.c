@@ -640,6 +640,7 @@ static int time_of(aclrtEvent handle, uint64_t *time) {
     EMU_HELD emu_event *event = acquire_event(handle, &status);
     if (event == NULL) return status;
     status = refuse_captured_event(event);
+    if (status == 0) status = emu_link_check(event->device);
     if (status != 0) return status;
     if ((event->flags & ACL_EVENT_TIME_LINE) == 0)
         return emu_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_TIME_LINE",
@@ -701,6 +702,8 @@ API aclError aclrtIpcGetEventHandle(aclrtEvent handle, aclrtIpcEventHandle *resu
     if (event == NULL) return status;
     if (event->shared == NULL || !emu_shared_mine(event->shared))
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_IPC, or by another process", event->flags);
+    status = emu_link_check(event->device);
+    if (status != 0) return status;
     uint64_t name = emu_shared_name(event->shared);
     memset(result, 0, sizeof *result);
     memcpy(result, &name, sizeof name);

@@ -80,6 +80,7 @@ API aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num) {
     for (size_t i = 0; i < num; i++) {
         EMU_HELD emu_notify *notify = NULL;
         int status = acquire_notify(notifies[i], &notify);
+        if (status == 0) status = emu_link_check(notify->device);
         if (status != 0) return status;
         notify->set = false;
         free(atomic_exchange(&notify->clock, NULL));

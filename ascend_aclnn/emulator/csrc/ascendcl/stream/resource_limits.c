@@ -177,6 +177,8 @@ API aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageI
     if (status != 0) return status;
     if (memUsageInfo == NULL || outputNum == NULL || inputNum == 0) return emu_null_argument(outputNum == NULL ? "outputNum" : "memUsageInfo");
     emu_device *device = &emu_devices[deviceId];
+    status = emu_link_check(device);
+    if (status != 0) return status;
     memset(memUsageInfo, 0, sizeof *memUsageInfo);
     snprintf(memUsageInfo->name, sizeof memUsageInfo->name, "APP");
     pthread_mutex_lock(&device->lock);

@@ -1,0 +1,44 @@
+"""Processes as the system sees them: whether one runs, ending one, waiting for a condition."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Callable
+
+DEADLINE = 60
+
+
+def state(pid: int) -> str:
+    """The letter of a process's state, "X" when there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    return state(pid) not in ("Z", "X")
+
+
+def kill(pid: int) -> None:
+    """Until it has no thread and no socket any more; it is a zombie when the first thread has ended."""
+
+    def has_threads() -> bool:
+        with contextlib.suppress(OSError):
+            return len(os.listdir(f"/proc/{pid}/task")) > 1 or alive(pid)
+        return False
+
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not has_threads(), "the device process does not end")
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.005)
