@@ -1,24 +1,39 @@
 #include "objects.h"
 
 #include "layer.h"
+#include "spin.h"
 
 #include "acl/acl.h"
 #include "protocol.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARDS 16
 #define MOST_DIMS 64
 
+/* What is known of a handle. It is changed by the thread that makes or destroys the handle, and read by those that use it: which of them
+   comes first is for the client to order, as it is for CANN. */
+typedef struct {
+    object value;
+    int64_t first[3]; /* where the items lie if they are few */
+} place;
+
+/* Most handles are in the set that their address says, where one atomic operation takes a place. Those whose set is full are in lists. Sets
+   are few, so that they stay in the cache of a client whose handles are never the same. */
+#define SETS 64
+#define WAYS 4
+static struct set {
+    const void *handles[WAYS]; /* NULL: free */
+    place places[WAYS];
+} __attribute__((aligned(64))) sets[SETS];
+#define BUSY ((const void *)sets) /* the place is being filled */
+
+#define SHARDS 16
 typedef struct entry {
     struct entry *next;
     const void *handle;
-    object value;
-    uint64_t *words;
-    int64_t first[4]; /* where the items lie if they are few */
+    place at;
 } entry;
 
 typedef struct {
@@ -29,20 +44,11 @@ typedef struct {
 } __attribute__((aligned(64))) shard;
 
 static shard shards[SHARDS];
-
-/* A shard is locked for some dozens of instructions at a time. */
-static void lock_shard(shard *s) {
-    while (__atomic_exchange_n(&s->locked, true, __ATOMIC_ACQUIRE)) {
-        for (int i = 0; __atomic_load_n(&s->locked, __ATOMIC_RELAXED); i++) {
-            if (i % 100 == 99) sched_yield();
-        }
-    }
-}
-
-static void unlock_shard(shard *s) { __atomic_store_n(&s->locked, false, __ATOMIC_RELEASE); }
+static uint64_t listed; /* handles in lists */
 
 static uint64_t hash_of(const void *handle) { return ((uint64_t)(uintptr_t)handle >> 4) * 0x9E3779B97F4A7C15ull; }
-static shard *shard_of(const void *handle) { return &shards[hash_of(handle) >> 60]; }
+static struct set *set_of(const void *handle) { return &sets[hash_of(handle) >> 58]; }
+static shard *shard_of(const void *handle) { return &shards[hash_of(handle) >> 48 & (SHARDS - 1)]; }
 static entry **bucket_of(shard *s, const void *handle) { return &s->buckets[hash_of(handle) >> 20 & (s->size - 1)]; }
 
 static void grow(shard *s) {
@@ -62,46 +68,88 @@ static void grow(shard *s) {
     free(old);
 }
 
-static entry *find(shard *s, const void *handle) {
+static __attribute__((noinline)) place *find_listed(const void *handle) {
+    shard *s = shard_of(handle);
+    spin_lock(&s->locked);
     entry *e = s->size > 0 ? *bucket_of(s, handle) : NULL;
     while (e != NULL && e->handle != handle) e = e->next;
-    return e;
+    spin_unlock(&s->locked);
+    return e != NULL ? &e->at : NULL;
 }
 
-static void free_words(entry *e) {
-    if (e->words != NULL && e->words != (uint64_t *)e->first) free(e->words);
-    e->words = NULL;
-}
-
-/* The entry of a handle, made if there is none; the shard is locked. What was there before is forgotten. */
-static entry *put(shard *s, const void *handle, char kind) {
-    entry *e = find(s, handle);
-    if (e == NULL) {
-        if (s->count >= s->size) grow(s);
-        e = s->unused;
-        if (e != NULL) s->unused = e->next;
-        else e = malloc(sizeof *e);
-        if (e == NULL) abort();
-        entry **at = bucket_of(s, handle);
-        e->handle = handle;
-        e->words = NULL;
-        e->next = *at;
-        *at = e;
-        s->count++;
+static place *find(const void *handle) {
+    struct set *s = set_of(handle);
+    for (int i = 0; i < WAYS; i++) {
+        if (__atomic_load_n(&s->handles[i], __ATOMIC_ACQUIRE) == handle) return handle != NULL ? &s->places[i] : NULL;
     }
-    free_words(e);
-    e->value = (object){.kind = kind};
-    return e;
+    return __atomic_load_n(&listed, __ATOMIC_ACQUIRE) > 0 ? find_listed(handle) : NULL;
 }
+
+static __attribute__((noinline)) place *add_listed(const void *handle) {
+    shard *s = shard_of(handle);
+    spin_lock(&s->locked);
+    if (s->count >= s->size) grow(s);
+    entry *e = s->unused;
+    if (e != NULL) s->unused = e->next;
+    else e = malloc(sizeof *e);
+    if (e == NULL) abort();
+    entry **at = bucket_of(s, handle);
+    *e = (entry){.next = *at, .handle = handle};
+    *at = e;
+    s->count++;
+    spin_unlock(&s->locked);
+    __atomic_fetch_add(&listed, 1, __ATOMIC_ACQ_REL);
+    return &e->at;
+}
+
+static __attribute__((noinline)) void remove_listed(const void *handle) {
+    shard *s = shard_of(handle);
+    spin_lock(&s->locked);
+    entry **at = bucket_of(s, handle), *e;
+    while ((*at)->handle != handle) at = &(*at)->next;
+    e = *at;
+    *at = e->next;
+    e->next = s->unused;
+    s->unused = e;
+    s->count--;
+    spin_unlock(&s->locked);
+    __atomic_fetch_sub(&listed, 1, __ATOMIC_ACQ_REL);
+}
+
+static void free_words(place *p) {
+    bool array = p->value.kind != 0 && p->value.kind != LETTER_TENSOR && p->value.kind != LETTER_SCALAR;
+    if (array && p->value.words != (const uint64_t *)p->first) free((void *)(uintptr_t)p->value.words);
+    p->value.kind = 0;
+}
+
+/* The place of a handle that has just been made, for the caller to fill; `publish` follows. What was known of it before is forgotten. */
+static place *put(const void *handle) {
+    place *p = find(handle);
+    if (p != NULL) {
+        free_words(p);
+        return p;
+    }
+    struct set *s = set_of(handle);
+    for (int i = 0; i < WAYS; i++) {
+        const void *none = NULL;
+        if (__atomic_load_n(&s->handles[i], __ATOMIC_RELAXED) != NULL) continue;
+        if (__atomic_compare_exchange_n(&s->handles[i], &none, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return &s->places[i];
+    }
+    return add_listed(handle);
+}
+
+/* Sets the handle of a place of a set; a place of a list has it already. */
+static bool set_handle(const place *p, struct set *s, const void *handle) {
+    if (p < s->places || p >= s->places + WAYS) return false;
+    __atomic_store_n(&s->handles[p - s->places], handle, __ATOMIC_RELEASE);
+    return true;
+}
+
+static void publish(const place *p, const void *handle) { (void)set_handle(p, set_of(handle), handle); }
 
 object object_of(const void *handle) {
-    object value = {0};
-    shard *s = shard_of(handle);
-    lock_shard(s);
-    const entry *e = find(s, handle);
-    if (e != NULL) value = e->value;
-    unlock_shard(s);
-    return value;
+    const place *p = find(handle);
+    return p != NULL ? p->value : (object){0};
 }
 
 /* --------------------------------------------------------------------------------------------------------- descriptions */
@@ -113,13 +161,20 @@ static struct {
 } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void objects_lock(void) {
-    for (int i = 0; i < SHARDS; i++) lock_shard(&shards[i]);
+    for (int i = 0; i < SHARDS; i++) spin_lock(&shards[i].locked);
     pthread_mutex_lock(&known.lock);
 }
 
 void objects_unlock(void) {
     pthread_mutex_unlock(&known.lock);
-    for (int i = 0; i < SHARDS; i++) unlock_shard(&shards[i]);
+    for (int i = 0; i < SHARDS; i++) spin_unlock(&shards[i].locked);
+}
+
+void objects_forget_busy(void) {
+    for (int i = 0; i < SETS * WAYS; i++) {
+        const void **handle = &sets[i / WAYS].handles[i % WAYS];
+        if (*handle == BUSY) *handle = NULL;
+    }
 }
 
 static uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -143,22 +198,33 @@ static void grow_known(void) {
     known.size = size;
 }
 
-static bool is_like(const description *d, int dtype, int format, int64_t offset, uint64_t rank, uint64_t storage_rank,
-                    const int64_t *numbers, uint64_t count) {
+static inline bool are_equal(const int64_t *one, const int64_t *other, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) { /* memcmp reads more than a store at a time, and would wait for the client's stores */
+        if (one[i] != other[i]) return false;
+    }
+    return true;
+}
+
+/* No strides are those of the shape. */
+static inline bool is_like(const description *d, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
+                    int format, const int64_t *storage, uint64_t storage_rank) {
     return d->dtype == dtype && d->format == format && d->offset == offset && d->rank == rank && d->storage_rank == storage_rank &&
-           memcmp(d->numbers, numbers, count * sizeof *numbers) == 0;
+           are_equal(d->numbers, dims, rank) && (strides != NULL ? are_equal(d->numbers + rank, strides, rank) : d->dense) &&
+           are_equal(d->numbers + 2 * rank, storage, storage_rank);
 }
 
 /* The description that all tensors like this one share. */
-static const description *describe(const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
-                                   int format, const int64_t *storage, uint64_t storage_rank) {
+static __attribute__((noinline)) const description *find_description(const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides,
+                                                                     int64_t offset, int format, const int64_t *storage, uint64_t storage_rank) {
     int64_t numbers[3 * MOST_DIMS];
     if (rank > MOST_DIMS || storage_rank > MOST_DIMS || (rank > 0 && dims == NULL) || (storage_rank > 0 && storage == NULL)) return NULL;
     uint64_t count = 0;
     int64_t step = 1;
+    bool dense = true;
     for (uint64_t i = 0; i < rank; i++) numbers[count++] = dims[i];
     for (uint64_t i = rank; i-- > 0;) {
         numbers[rank + i] = strides != NULL ? strides[i] : step;
+        dense = dense && numbers[rank + i] == step;
         if (__builtin_mul_overflow(step, dims[i], &step)) step = 0;
     }
     count += rank;
@@ -166,28 +232,38 @@ static const description *describe(const int64_t *dims, uint64_t rank, int dtype
     uint64_t hash = 0, salt = rank << 32 | storage_rank; /* products that do not wait for each other */
     for (uint64_t i = 0; i < count; i++, salt += 0x9E3779B97F4A7C15ull) hash += ((uint64_t)numbers[i] ^ salt) * 0xff51afd7ed558ccdull;
     hash = mixed(mixed(hash, (uint64_t)(uint32_t)dtype << 32 | (uint32_t)format), (uint64_t)offset);
-    /* Descriptions live for ever, so a thread finds those that it used last without the lock. */
-    static _Thread_local description *recent[64];
-    description **last = &recent[hash >> 58];
-    if (*last != NULL && (*last)->hash == hash && is_like(*last, dtype, format, offset, rank, storage_rank, numbers, count)) return *last;
     pthread_mutex_lock(&known.lock);
     description *d = known.size > 0 ? known.buckets[hash & (known.size - 1)] : NULL;
     for (; d != NULL; d = d->next) {
-        if (d->hash == hash && is_like(d, dtype, format, offset, rank, storage_rank, numbers, count)) break;
+        if (d->hash == hash && is_like(d, dims, rank, dtype, numbers + rank, offset, format, storage, storage_rank)) break;
     }
     if (d == NULL) {
         if (known.count >= known.size) grow_known();
         d = malloc(sizeof *d + count * sizeof *numbers);
         if (d == NULL) abort();
         *d = (description){.next = known.buckets[hash & (known.size - 1)], .hash = hash, .dtype = dtype, .format = format,
-                           .offset = offset, .rank = (uint32_t)rank, .storage_rank = (uint32_t)storage_rank};
+                           .offset = offset, .rank = (uint32_t)rank, .storage_rank = (uint32_t)storage_rank, .dense = dense};
         memcpy(d->numbers, numbers, count * sizeof *numbers);
         known.buckets[hash & (known.size - 1)] = d;
         known.count++;
     }
     pthread_mutex_unlock(&known.lock);
-    *last = d;
     return d;
+}
+
+#define RECENT 64 /* descriptions that a thread finds without the lock: they live for ever */
+
+/* The same, and first where this thread found it last. */
+static const description *describe(const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
+                                   int format, const int64_t *storage, uint64_t storage_rank) {
+    static _Thread_local const description *recent[RECENT];
+    uint64_t hash = (uint64_t)(uint32_t)dtype + (uint64_t)offset;
+    for (uint64_t i = 0; dims != NULL && i < rank; i++) hash = (hash ^ (uint64_t)dims[i]) * 0x9E3779B97F4A7C15ull;
+    if (strides != NULL && rank > 0) hash += (uint64_t)strides[0] * 0xff51afd7ed558ccdull;
+    const description **last = &recent[hash >> 58];
+    if (*last == NULL || !is_like(*last, dims, rank, dtype, strides, offset, format, storage, storage_rank))
+        *last = find_description(dims, rank, dtype, strides, offset, format, storage, storage_rank);
+    return *last;
 }
 
 static uint64_t bits_of(int dtype) {
@@ -237,12 +313,11 @@ void byte_range(const description *d, uint64_t *start, uint64_t *stop) {
 
 static void set_tensor(const void *tensor, const description *d, const void *data) {
     if (tensor == NULL || d == NULL) return;
-    shard *s = shard_of(tensor);
-    lock_shard(s);
-    entry *e = put(s, tensor, LETTER_TENSOR);
-    e->value.shape = d;
-    e->value.address = (uint64_t)(uintptr_t)data;
-    unlock_shard(s);
+    place *p = put(tensor);
+    p->value.kind = LETTER_TENSOR;
+    p->value.shape = d;
+    p->value.address = (uint64_t)(uintptr_t)data;
+    publish(p, tensor);
 }
 
 void layer_made_tensor(const void *tensor, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides,
@@ -265,11 +340,8 @@ void layer_changed_tensor(const void *tensor, const int64_t *dims, uint64_t rank
 }
 
 void layer_moved_tensor(const void *tensor, const void *data) {
-    shard *s = shard_of(tensor);
-    lock_shard(s);
-    entry *e = find(s, tensor);
-    if (e != NULL && e->value.kind == LETTER_TENSOR) e->value.address = (uint64_t)(uintptr_t)data;
-    unlock_shard(s);
+    place *p = find(tensor);
+    if (p != NULL && p->value.kind == LETTER_TENSOR) p->value.address = (uint64_t)(uintptr_t)data;
 }
 
 void layer_moved_member(const void *list, uint64_t member, const void *data) {
@@ -281,36 +353,35 @@ void layer_moved_member(const void *list, uint64_t member, const void *data) {
 void layer_made_scalar(const void *scalar, const void *value, int dtype) {
     if (scalar == NULL || value == NULL) return;
     uint64_t bits = bits_of(dtype), size = bits < 8 ? bits > 0 : bits / 8;
-    shard *s = shard_of(scalar);
-    lock_shard(s);
-    entry *e = put(s, scalar, LETTER_SCALAR);
-    e->value.dtype = dtype;
-    e->value.size = (uint32_t)size;
-    memcpy(e->value.bytes, value, size);
-    unlock_shard(s);
+    place *p = put(scalar);
+    p->value.kind = LETTER_SCALAR;
+    p->value.dtype = dtype;
+    p->value.size = (uint32_t)size;
+    memcpy(p->value.bytes, value, size);
+    publish(p, scalar);
 }
 
 /* Room for `count` items of an array or list. */
-static uint64_t *items(entry *e, uint64_t count) {
-    e->words = count * sizeof *e->words <= sizeof e->first ? (uint64_t *)e->first : malloc(count * sizeof *e->words);
-    if (e->words == NULL) abort();
-    e->value.count = count;
-    e->value.words = e->words;
-    return e->words;
+static uint64_t *items(place *p, char kind, uint64_t count) {
+    uint64_t *words = count * sizeof *words <= sizeof p->first ? (uint64_t *)p->first : malloc(count * sizeof *words);
+    if (words == NULL) abort();
+    p->value.kind = kind;
+    p->value.count = count;
+    p->value.words = words;
+    return words;
 }
 
 void layer_made_array(const void *array, char kind, const void *values, uint64_t count) {
     if (array == NULL) return;
     if (values == NULL) count = 0;
-    shard *s = shard_of(array);
-    lock_shard(s);
-    uint64_t *words = items(put(s, array, kind), count);
+    place *p = put(array);
+    uint64_t *words = items(p, kind, count);
     for (uint64_t i = 0; i < count; i++) {
         double number = kind == LETTER_FLOAT_ARRAY ? (double)((const float *)values)[i] : 0;
         if (kind == LETTER_FLOAT_ARRAY) memcpy(&words[i], &number, sizeof number);
         else words[i] = kind == LETTER_BOOL_ARRAY ? ((const uint8_t *)values)[i] != 0 : ((const uint64_t *)values)[i];
     }
-    unlock_shard(s);
+    publish(p, array);
 }
 
 void layer_made_list(const void *list, const void *const *members, uint64_t count) {
@@ -320,35 +391,17 @@ void layer_made_list(const void *list, const void *const *members, uint64_t coun
     for (uint64_t i = 0; i < count; i++) {
         if (members[i] != NULL && object_of(members[i]).kind == LETTER_SCALAR) kind = LETTER_SCALAR_LIST;
     }
-    shard *s = shard_of(list);
-    lock_shard(s);
-    uint64_t *words = items(put(s, list, kind), count);
+    place *p = put(list);
+    uint64_t *words = items(p, kind, count);
     for (uint64_t i = 0; i < count; i++) words[i] = (uint64_t)(uintptr_t)members[i];
-    unlock_shard(s);
+    publish(p, list);
 }
 
 void layer_forget(const void *handle) {
-    if (handle == NULL) return;
-    shard *s = shard_of(handle);
-    lock_shard(s);
-    entry *e = find(s, handle);
-    uint64_t count = 0, *members = NULL;
-    if (e != NULL) {
-        if ((e->value.kind == LETTER_TENSOR_LIST || e->value.kind == LETTER_SCALAR_LIST) && e->value.count > 0) {
-            count = e->value.count;
-            members = malloc(count * sizeof *members); /* a list owns its members */
-            if (members == NULL) abort();
-            memcpy(members, e->words, count * sizeof *members);
-        }
-        free_words(e);
-        entry **at = bucket_of(s, handle);
-        while (*at != e) at = &(*at)->next;
-        *at = e->next;
-        e->next = s->unused;
-        s->unused = e;
-        s->count--;
-    }
-    unlock_shard(s);
-    for (uint64_t i = 0; i < count; i++) layer_forget((const void *)(uintptr_t)members[i]);
-    free(members);
+    place *p = find(handle);
+    if (p == NULL) return;
+    bool list = p->value.kind == LETTER_TENSOR_LIST || p->value.kind == LETTER_SCALAR_LIST;
+    for (uint64_t i = 0; list && i < p->value.count; i++) layer_forget((const void *)(uintptr_t)p->value.words[i]); /* it owns its members */
+    free_words(p);
+    if (!set_handle(p, set_of(handle), NULL)) remove_listed(handle);
 }

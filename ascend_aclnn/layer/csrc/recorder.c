@@ -1,5 +1,6 @@
 /* Launches and calls become records. */
 #include "recorder.h"
+#include "spin.h"
 #include "times.h"
 
 #include "protocol.h"
@@ -14,7 +15,7 @@
 
 recorder_settings settings;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool lock;
 static bool failed;
 static uint64_t launches, calls;
 static uint32_t tensor_count, operator_count;
@@ -25,19 +26,13 @@ bool layer_records;
 static _Thread_local int64_t this_thread;
 static _Thread_local int32_t this_device = -1;
 
-uint64_t layer_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 int64_t thread_id(void) {
     if (this_thread == 0) this_thread = syscall(SYS_gettid);
     return this_thread;
 }
 
-void recorder_lock(void) { pthread_mutex_lock(&lock); }
-void recorder_unlock(void) { pthread_mutex_unlock(&lock); }
+void recorder_lock(void) { spin_lock(&lock); }
+void recorder_unlock(void) { spin_unlock(&lock); }
 
 /* ------------------------------------------------------------------------------------------------------ CANN's functions */
 
@@ -102,7 +97,7 @@ static void pending_unlock(void);
 static void pending_forget(void);
 
 static void before_fork(void) {
-    pthread_mutex_lock(&lock);
+    spin_lock(&lock);
     pending_lock();
     objects_lock();
 }
@@ -110,7 +105,7 @@ static void before_fork(void) {
 static void after_fork(void) {
     objects_unlock();
     pending_unlock();
-    pthread_mutex_unlock(&lock);
+    spin_unlock(&lock);
 }
 
 static void in_child(void) {
@@ -122,6 +117,7 @@ static void in_child(void) {
     fork_count++;
     this_thread = 0;
     pending_forget();
+    objects_forget_busy();
     after_fork();
 }
 
@@ -261,7 +257,7 @@ void recorder_append(const char type[4], const void *payload, size_t length) {
 }
 
 __attribute__((destructor)) static void finish(void) {
-    pthread_mutex_lock(&lock);
+    spin_lock(&lock);
     if (file_is_open()) {
         text t = {0};
         text_literal(&t, "{\"launches\":");
@@ -274,7 +270,7 @@ __attribute__((destructor)) static void finish(void) {
         file_close();
     }
     failed = true;
-    pthread_mutex_unlock(&lock);
+    spin_unlock(&lock);
 }
 
 /* A thread's own text, which keeps its memory. */
@@ -573,7 +569,7 @@ static void write_array(text *t, const object *array) {
 static void write_handle(text *t, const void *handle, key_list *keys) {
     object value = object_of(handle);
     if (handle == NULL) text_literal(t, "null");
-    else if (value.kind == 0 || (value.kind != LETTER_TENSOR && value.count > MOST_ITEMS)) write_unknown(t, handle);
+    else if (value.kind == 0 || (value.kind != LETTER_TENSOR && value.kind != LETTER_SCALAR && value.count > MOST_ITEMS)) write_unknown(t, handle);
     else if (value.kind == LETTER_TENSOR) write_tensor(t, &value, next_key(keys));
     else if (value.kind == LETTER_SCALAR) write_scalar(t, &value);
     else if (value.kind == LETTER_TENSOR_LIST || value.kind == LETTER_SCALAR_LIST) write_list(t, &value, keys);
