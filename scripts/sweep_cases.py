@@ -367,6 +367,20 @@ case(
 )
 case(
     "loss",
+    "nll_loss, 2048 rows",
+    lambda o, a: o.nll_loss(a.x, a.classes, a.row, 1, -100),
+    lambda o, a: o.nn.functional.nll_loss(a.x, a.classes, a.row),
+    exact=False,
+)
+case(
+    "loss",
+    "cross_entropy_loss",
+    lambda o, a: o.cross_entropy_loss(a.x, a.classes, a.weights, "mean", -100, 0.0, 0.0, False),
+    lambda o, a: o.nn.functional.cross_entropy(a.x, a.classes),
+    exact=False,
+)
+case(
+    "loss",
     "kl_div",
     lambda o, a: o.kl_div(a.x, a.probabilities, 1, False),
     lambda o, a: o.nn.functional.kl_div(a.x, a.probabilities, reduction="mean"),
@@ -398,6 +412,14 @@ case(
     "batch_mat_mul",
     lambda o, a: o.batch_mat_mul(a.batch, a.batch_t),
     lambda o, a: a.batch @ a.batch_t,
+    exact=False,
+    dtypes=PRODUCTS,
+)
+case(
+    "matmul",
+    "batch_mat_mul, heads",
+    lambda o, a: o.batch_mat_mul(a.queries2k[0], a.keys2k[0].transpose(0, 2, 1)),
+    lambda o, a: a.queries2k[0] @ a.keys2k[0].transpose(1, 2),
     exact=False,
     dtypes=PRODUCTS,
 )
@@ -540,6 +562,22 @@ case(
 )
 case(
     "attention",
+    "flash_attention_score, 2048 positions",
+    lambda o, a: o.flash_attention_score(
+        a.queries2k,
+        a.keys2k,
+        a.values2k,
+        scale_value=0.125,
+        pre_tokens=65536,
+        next_tokens=65536,
+        head_num=8,
+        input_layout="BNSD",
+    ),
+    lambda o, a: o.nn.functional.scaled_dot_product_attention(a.queries2k, a.keys2k, a.values2k, scale=0.125),
+    exact=False,
+)
+case(
+    "attention",
     "incre_flash_attention",
     lambda o, a: o.incre_flash_attention(a.q1, [a.keys4k], [a.values4k], None, None, None, 32, 0.088, "BNSD"),
     lambda o, a: o.nn.functional.scaled_dot_product_attention(a.q1, a.keys4k, a.values4k, scale=0.088),
@@ -592,6 +630,8 @@ def data(np: Any, dtype: Any, code: int) -> dict[str, Callable[[], Any]]:
         "rstd": lambda: np.ones((2048, 1), np.float32),
         "logits": normal(256, 32768),
         "targets": integers(32768, 256),
+        "classes": integers(4096, 2048),
+        "weights": lambda: np.ones(4096, np.float32),
         "vocabulary": lambda: np.ones(32768, dtype),
         "keys": integers(32768, 1 << 18),
         "counts": lambda: np.zeros(32768, np.int64),
@@ -626,6 +666,9 @@ def data(np: Any, dtype: Any, code: int) -> dict[str, Callable[[], Any]]:
         "q": normal(1, 8, 512, 64),
         "k": normal(1, 8, 512, 64, seed=1),
         "v": normal(1, 8, 512, 64, seed=2),
+        "queries2k": normal(1, 8, 2048, 64),
+        "keys2k": normal(1, 8, 2048, 64, seed=1),
+        "values2k": normal(1, 8, 2048, 64, seed=2),
         "q1": normal(8, 32, 1, 128),
         "keys4k": normal(8, 32, 4096, 128, seed=1),
         "values4k": normal(8, 32, 4096, 128, seed=2),

@@ -185,6 +185,52 @@ def test_topk_of_equals_nan_and_0d() -> None:
     assert ops.topk(np.float32([1, 2]), 0, 0, True, True)[0].shape == (0,)
 
 
+def long_rows(what: str) -> Any:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((5, 2100)).astype(F32)
+    if what == "ties of few values":
+        return np.round(x)
+    if what == "signed zeros at the limit":
+        x[np.abs(x) < 2.5] = 0
+        return x * rng.choice(np.array([-1, 1], F32), x.shape)
+    if what == "NaN, folded and behind":
+        x[0, 17] = x[1, -1] = x[2, -1] = np.nan
+    elif what == "infinities":
+        x[:, 40:] = -np.inf
+        x[:, 7] = np.inf
+    elif what == "int32":
+        return (x * 1000).astype(I32)
+    elif what == "bfloat16":
+        return x.astype(BF16)
+    return x
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "plain",
+        "ties of few values",
+        "signed zeros at the limit",
+        "NaN, folded and behind",
+        "infinities",
+        "int32",
+        "bfloat16",
+    ],
+)
+@pytest.mark.parametrize("largest", [False, True])
+def test_topk_chooses_among_few_of_a_long_row_what_a_stable_sort_puts_first(what: str, largest: bool) -> None:
+    x = long_rows(what)
+    wide = x.astype(np.float64)
+    numbers, is_nan = np.nan_to_num(-wide if largest else wide, nan=0, posinf=np.inf, neginf=-np.inf), np.isnan(wide)
+    last = ~is_nan if largest else is_nan
+    wanted = np.stack([np.lexsort((numbers[row], last[row]))[:9] for row in range(len(x))])  # stable
+    for dim, array in ((1, x), (0, np.ascontiguousarray(x.T))):
+        values, indices = ops.topk(array, 9, dim, largest, True)
+        places = wanted if dim else wanted.T
+        assert np.array_equal(indices, places)
+        same(values, np.take_along_axis(array, places, dim))
+
+
 @pytest.mark.parametrize("dtype", SORTED, ids=str)
 @pytest.mark.parametrize("dim", [0, 1, -1])
 @pytest.mark.parametrize("keepdim", [False, True])

@@ -10,7 +10,7 @@ from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference._pointwise import is_whole
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import vectors
-from ascend_aclnn.reference.math.sorting import order, positions_of, ranked, search_sorted
+from ascend_aclnn.reference.math.sorting import has_ranks, keys_of, order, positions_of, ranked, search_sorted
 
 # ------------------------------------------------------------------------------------------------- by rank
 
@@ -25,6 +25,10 @@ def topk(x: Array, k: int, dim: int, largest: bool, is_sorted: bool) -> Any:
     if x.ndim == 0:
         return x, np.zeros((), np.int64)
     axis = dim % x.ndim
+    first = _candidates(np.moveaxis(x, axis, -1), k, largest)
+    if first is not None:
+        positions = np.moveaxis(first, -1, axis)
+        return np.take_along_axis(x, positions, axis), positions
     keys = ranked(x, axis, largest) if 0 < k < x.shape[axis] // 4 else None
     if keys is None:
         positions = _front(order(x, axis, largest), k, axis)
@@ -32,6 +36,41 @@ def topk(x: Array, k: int, dim: int, largest: bool, is_sorted: bool) -> Any:
         keys.partition(k - 1, -1)
         positions = np.moveaxis(positions_of(np.sort(keys[..., :k], -1)), -1, axis)
     return np.take_along_axis(x, positions, axis), positions
+
+
+_COLUMNS = 256  # into which a row is folded: enough for NumPy's vectors, and few to choose from
+
+
+def _candidates(x: Array, k: int, largest: bool) -> Optional[Array]:
+    """Where the first k along the last axis are, chosen among few elements; None where there are not few, or NaN.
+
+    A row is folded into columns. The k-th of the columns' largest elements is exceeded or equalled by k elements, so that
+    only those elements of the row that do so can be among its k largest, which are as a rule little more than k.
+    """
+    n = x.shape[-1]
+    columns = max(_COLUMNS, 4 * k)
+    folds = n // columns
+    if k < 1 or folds < 4 or not has_ranks(x.dtype) or x.dtype == np.bool_:
+        return None
+    rows, folded = x.reshape(-1, n), folds * columns
+    extreme = np.maximum if largest else np.minimum
+    extremes = extreme.reduce(rows[:, :folded].reshape(len(rows), folds, columns), 1)
+    if np.isnan(extremes).any() or np.isnan(rows[:, folded:]).any():
+        return None
+    rank = columns - k if largest else k - 1
+    limits = np.partition(extremes, rank, -1)[:, rank, None]
+    places = np.flatnonzero(rows >= limits if largest else rows <= limits)
+    if len(places) > rows.size // 16:
+        return None
+    row, column = np.divmod(places, n)
+    starts = np.searchsorted(row, np.arange(len(rows)))
+    most = int(np.diff(starts, append=len(places)).max())
+    if most > n // 16:
+        return None
+    keys = np.full((len(rows), most), np.iinfo(np.int64).max)  # behind every key
+    keys[row, np.arange(len(places)) - starts[row]] = keys_of(rows[row, column], column, largest)
+    keys.sort(-1)
+    return positions_of(keys[:, :k]).reshape(*x.shape[:-1], k)
 
 
 def _at_rank(x: Array, ranks: Any, axis: int, keepdim: bool) -> tuple[Array, Array]:

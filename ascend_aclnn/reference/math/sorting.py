@@ -22,10 +22,20 @@ def ranked(x: Array, dim: int, descending: bool) -> Optional[Array]:
     The upper half ranks the value, the lower half is the place. So any sort of these is stable, which NumPy does with
     vector instructions. None for data types of more than 32 bits, and for few elements.
     """
-    if x.size < 1 << 10 or x.dtype.itemsize > 4 or x.dtype.kind not in "fiub":
+    if x.size < 1 << 10 or not has_ranks(x.dtype):
         return None
     values = np.moveaxis(x, dim, -1)
-    if x.dtype == np.float32:
+    return keys_of(values, np.arange(values.shape[-1]), descending)
+
+
+def has_ranks(dtype: np.dtype[Any]) -> bool:
+    """Whether ``keys_of`` takes values of a data type."""
+    return dtype.kind in "iub" and dtype.itemsize <= 4 or dtype == np.float32
+
+
+def keys_of(values: Array, places: Array, descending: bool) -> Array:
+    """Values and their places as the integers of ``ranked``; NaN ranks above all other values, -0 as 0."""
+    if values.dtype == np.float32:
         values = np.add(values, np.float32(0))  # -0 becomes 0
         wrong = np.isnan(values)
         if wrong.any():
@@ -33,14 +43,12 @@ def ranked(x: Array, dim: int, descending: bool) -> Optional[Array]:
         codes = values.view(np.int32)
         codes ^= (codes >> 31) & np.int32(0x7FFFFFFF)
         keys = codes.astype(np.int64)
-    elif x.dtype.kind == "f":
-        return None
     else:
-        keys = values.astype(np.int64) - (1 << 31 if x.dtype == np.uint32 else 0)
+        keys = values.astype(np.int64) - (1 << 31 if values.dtype == np.uint32 else 0)
     if descending:
         np.invert(keys, out=keys)
     keys <<= 32
-    keys |= np.arange(values.shape[-1])
+    keys |= places
     return np.asarray(keys)
 
 
