@@ -160,9 +160,10 @@ def _checked(options: argparse.Namespace, program: list[str], record: Path) -> i
     except KeyboardInterrupt:  # the program has got it, too
         process.wait()
     watch.advance(ended=True)
+    watch.compare_ranks()
     print("\n".join(watch.summary()), flush=True)
     _survey(options, record, watch.to_json())
-    return _status(process) or (1 if watch.wrong else 0)
+    return _status(process) or (1 if watch.wrong or watch.wrong_exchanges else 0)
 
 
 def _surveyed(options: argparse.Namespace, program: list[str], record: Path) -> int:
@@ -265,9 +266,11 @@ class _Watch:
         self._checker = Checker
         self._record = record
         self._failures = Failures(options.failures)
+        self._directory = options.failures
         self._bounds = MEMORY if options.memory is None else options.memory, options.seconds
         self.checkers: dict[Path, Any] = {}
         self.busy = False  # the last advance had something to do
+        self.exchanges: list[Any] = []  # collectives, once all ranks have ended
         self._printed = Counter[str]()  # findings, by operator
 
     def advance(self, ended: bool) -> bool:
@@ -298,6 +301,20 @@ class _Watch:
         self.busy = before != sum(checker.checked for checker in self.checkers.values())
         return bool(self.wrong)
 
+    def compare_ranks(self) -> None:
+        """Compares what the ranks got in collectives with what they sent."""
+        from ascend_aclnn.replay.collectives import exchanges
+
+        for exchange in exchanges([checker.recording for checker in self.checkers.values()]):
+            self.exchanges.append(exchange)
+            if exchange.difference and len(self.wrong_exchanges) <= _PRINTED:
+                lines = [*exchange.lines(), *exchange.write(self._directory)]
+                print("ascend-aclnn check: " + "\n".join(lines), file=sys.stderr, flush=True)
+
+    @property
+    def wrong_exchanges(self) -> list[Any]:
+        return [exchange for exchange in self.exchanges if exchange.difference]
+
     def _print(self, finding: Any, where: str) -> None:
         """Prints a finding; of an operator that is wrong again and again the first ones."""
         name = finding.launch.operator.name
@@ -320,6 +337,14 @@ class _Watch:
             first = self.wrong[0]
             lines.append(f"first wrong launch: {first.title}: {first.text}")
         lines.append(f"checked {checked} launches: {len(self.wrong)} wrong; {sum(left_out.values())} not compared")
+        compared = [exchange for exchange in self.exchanges if not exchange.left_out]
+        if self.wrong_exchanges:
+            lines.insert(
+                0, f"first wrong collective: {self.wrong_exchanges[0].title}: {self.wrong_exchanges[0].difference}"
+            )
+        if self.exchanges:
+            left_out += Counter(f"{one.name}: {one.left_out}" for one in self.exchanges if one.left_out)
+            lines.append(f"checked {len(compared)} collectives, sends and receives: {len(self.wrong_exchanges)} wrong")
         partly = sum(checker.partly for checker in self.checkers.values())
         lines += [f"  {partly:>6} compared in part: --seconds was up"] if partly else []
         lines += [f"  {count:>6} not compared: {reason}" for reason, count in left_out.most_common(_REASONS)]
@@ -327,8 +352,10 @@ class _Watch:
         return [*lines, *(f"  note: {note.splitlines()[0]}" for note in notes[:_REASONS])]
 
     def to_json(self) -> dict[str, Any]:
+        wrong = [exchange.to_json() for exchange in self.wrong_exchanges]
         return {
             path.name: {
+                **({"collectives": wrong} if self.exchanges else {}),
                 "checked": checker.checked,
                 "left_out": checker.left_out,
                 "findings": [finding.to_json() for finding in checker.findings],

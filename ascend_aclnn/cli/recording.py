@@ -17,6 +17,7 @@ from ascend_aclnn.core.progress import Progress
 from ascend_aclnn.core.socs import known_soc
 from ascend_aclnn.recording import Call, Event, Launch, Recording
 from ascend_aclnn.replay import Outcome, Replay, differences, export, replay, trim
+from ascend_aclnn.replay.collectives import Exchange, exchanges
 from ascend_aclnn.replay.export import default_name
 from ascend_aclnn.replay.failures import Failures
 from ascend_aclnn.replay.summary import call_line, header_lines, launch_line, launch_lines
@@ -30,7 +31,12 @@ _SHOWN = 20  # launches that a report lists
 def add_commands(subparsers: Any) -> None:
     """Adds ``replay`` and ``recording`` to the command line."""
     command = subparsers.add_parser("replay", help="run the launches of a recording again")
-    command.add_argument("file", help="a recording that ascend-aclnn layer run --record has written")
+    command.add_argument(
+        "file",
+        nargs="+",
+        help="a recording that ascend-aclnn layer run --record has written; those of all ranks: with --compare their "
+        "collectives, too",
+    )
     command.add_argument(
         "--backend", choices=BACKENDS, default="numpy", help="what runs them (default: the NumPy references)"
     )
@@ -132,7 +138,36 @@ def _say(text: object) -> None:
 
 
 def run_replay(options: argparse.Namespace) -> int:
-    with Recording(options.file) as recording, contextlib.ExitStack() as stack:
+    sections: list[str] = []
+    reports: list[dict[str, Any]] = []
+    lines: list[str] = []
+    kept = Failures(options.failures)
+    alike, ran, where = True, False, ""
+    for path in options.file:
+        result, where = _replayed(options, path, kept, sections)
+        alike, ran = alike and result.first is None, ran or any(not outcome.left_out for outcome in result.outcomes)
+        reports.append(_replay_json(result, where))
+        lines += [f"{path}:"] if len(options.file) > 1 else []
+        lines.append(_replay_text(result, where, options.compare))
+    if options.compare and len(options.file) > 1:
+        compared = _collectives(options.file, options.failures)
+        alike = alike and not any(exchange.difference for exchange in compared)
+        ran = ran or any(not exchange.left_out for exchange in compared)
+        reports.append({"collectives": [exchange.to_json() for exchange in compared]})
+        lines += _collective_lines(compared)
+    if options.html is not None:
+        title = f"<h1>{html.escape(' '.join(map(str, options.file)))} on {html.escape(where)}</h1>"
+        options.html.write_text(pictures.page("replay", [title, *(sections or ["<p>nothing differs</p>"])]), "utf-8")
+    if options.json:
+        _say(json.dumps(reports[0] if len(reports) == 1 else reports, indent=2))
+    else:
+        _say("\n".join(lines))
+    return 0 if alike and ran else 1
+
+
+def _replayed(options: argparse.Namespace, path: str, kept: Failures, sections: list[str]) -> tuple[Replay, str]:
+    """The outcomes of a file's launches, and what ran them; sections of a page are added for those that differ."""
+    with Recording(path) as recording, contextlib.ExitStack() as stack:
         chosen = _range(options, recording)
         soc = _soc(recording)
         if options.backend == "emulator":
@@ -140,28 +175,38 @@ def run_replay(options: argparse.Namespace) -> int:
         name = "numpy" if options.backend == "numpy" else "npu"
         backend = stack.enter_context(selection.use_backend(name, soc=soc if name == "numpy" else None))
         progress = stack.enter_context(Progress("replaying", total=len(chosen)))
-        kept = Failures(options.failures)
         outcomes: list[Outcome] = []
-        sections: list[str] = []
+        drawn = False
         for outcome in replay(recording, chosen, options.compare, options.memory, options.seconds):
             if outcome.difference:
                 outcome.recorded = kept.write(recording, outcome)
                 if len(sections) < _SHOWN:
                     sections.append(outcome.to_html())
-                if len(sections) > 1:  # the first one is drawn below
+                if drawn:  # the first one is drawn below
                     outcome.forget_arrays()
+                drawn = True
             outcomes.append(outcome)
             progress.step()
-        result = Replay(outcomes)
         where = f"the emulated device ({backend.soc})" if backend.emulated else f"{backend.name} ({backend.soc})"
-    if options.html is not None:
-        title = f"<h1>{html.escape(str(options.file))} on {html.escape(where)}</h1>"
-        options.html.write_text(pictures.page("replay", [title, *(sections or ["<p>nothing differs</p>"])]), "utf-8")
-    if options.json:
-        _say(json.dumps(_replay_json(result, where), indent=2))
-    else:
-        _say(_replay_text(result, where, options.compare))
-    return 0 if result.ok else 1
+        return Replay(outcomes), where
+
+
+def _collectives(paths: list[str], directory: str) -> list[Exchange]:
+    """The collectives among recordings, compared; the first ones that are wrong are recorded."""
+    with contextlib.ExitStack() as stack:
+        compared = list(exchanges([stack.enter_context(Recording(path)) for path in paths]))
+    for exchange in [exchange for exchange in compared if exchange.difference][:_SHOWN]:
+        exchange.recorded = exchange.write(directory)
+    return compared
+
+
+def _collective_lines(compared: list[Exchange]) -> list[str]:
+    wrong = [exchange for exchange in compared if exchange.difference]
+    left_out = Counter(f"{exchange.name}: {exchange.left_out}" for exchange in compared if exchange.left_out)
+    lines = [line for exchange in wrong[:_SHOWN] for line in (*exchange.lines(), *exchange.recorded)]
+    right = len(compared) - len(wrong) - sum(left_out.values())
+    lines.append(f"collectives: {right} right, {len(wrong)} different, {sum(left_out.values())} left out")
+    return [*lines, *(f"  {count:>6} left out: {reason}" for reason, count in left_out.most_common(_SHOWN))]
 
 
 def _soc(recording: Recording) -> Optional[str]:

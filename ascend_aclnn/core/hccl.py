@@ -107,6 +107,11 @@ def hccl_type(dtype: DataType) -> HcclDataType:
     return _OF[dtype]
 
 
+def data_type(kind: int) -> Optional[DataType]:
+    """The data type of HCCL's number; None where it has no counterpart."""
+    return next((dtype for dtype, number in _OF.items() if number == kind), None)
+
+
 # ------------------------------------------------------------------------------------------------- configuration
 
 _NOT_SET = 0xFFFFFFFF

@@ -44,6 +44,7 @@ _BEFORE = {
     **dict.fromkeys((f"aclDestroy{kind}Array" for kind in ("Int", "Float", "Bool")), "layer_forget(array);"),
     **dict.fromkeys(("aclDestroyTensorList", "aclDestroyScalarList"), "layer_forget(array);"),
     "aclDestroyAclOpExecutor": "layer_forget_executor(executor);",
+    **dict.fromkeys(("aclrtFree", "aclrtResetDevice", "aclrtResetDeviceForce", "aclFinalize"), "layer_received();"),
 }
 _LIST = "layer_made_list(result_, (const void *const *)value, size);"
 _ADDRESS = "if (result_ == 0) layer_moved_tensor(tensor, addr);"
@@ -80,17 +81,22 @@ _AFTER = {
     **dict.fromkeys(("aclmdlRICaptureEnd", "aclmdlRICaptureTaskUpdateEnd", "aclmdlRIBuildEnd"), "layer_capturing(-1);"),
     "aclGetRecentErrMsg": "result_ = layer_message(result_);",
     **dict.fromkeys(
-        ("aclrtSynchronizeStream", "aclrtSynchronizeStreamWithTimeout"), "result_ = layer_late_status(stream, result_);"
+        ("aclrtSynchronizeStream", "aclrtSynchronizeStreamWithTimeout"),
+        "result_ = layer_late_status(stream, result_); layer_received();",
     ),
     **dict.fromkeys(
         ("aclrtSynchronizeDevice", "aclrtSynchronizeDeviceWithTimeout"),
-        "result_ = layer_late_status((const void *)UINTPTR_MAX, result_);",
+        "result_ = layer_late_status((const void *)UINTPTR_MAX, result_); layer_received();",
     ),
+    **dict.fromkeys(("aclrtSynchronizeEvent", "aclrtSynchronizeEventWithTimeout"), "layer_received();"),
+    "HcclGroupStart": "if (result_ == 0) layer_group(1);",
+    "HcclGroupEnd": "layer_group(-1);",
 }
 
-# The buffers of collectives whose data are recorded: direction, name, elements, data type. Send and receive would wait for
-# another rank, which may be waiting too: of a send only what is sent is recorded, of a receive nothing.
+# The buffers of collectives whose data are recorded: direction, name, elements, data type. Nobody waits for a send or a receive,
+# which may wait for what is called later: what a receive has got is recorded when it is over.
 _ALL = "layer_ranks(comm)"
+_UINT64 = "HCCL_DATA_TYPE_UINT64"
 _BUFFERS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "HcclAllReduce": (("i", "sendBuf", "count", "dataType"), ("o", "recvBuf", "count", "dataType")),
     "HcclBroadcast": (("x", "buf", "count", "dataType"),),
@@ -112,20 +118,30 @@ _BUFFERS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("o", "recvBuf", f"recvCount * {_ALL}", "recvType"),
     ),
     "HcclAlltoAllV": (
+        *(("h", name, _ALL, _UINT64) for name in ("sendCounts", "sdispls", "recvCounts", "rdispls")),
         ("i", "sendBuf", "layer_reach(sendCounts, sdispls, comm)", "sendType"),
         ("o", "recvBuf", "layer_reach(recvCounts, rdispls, comm)", "recvType"),
     ),
+    "HcclAlltoAllVC": (
+        ("h", "sendCountMatrix", f"{_ALL} * {_ALL}", _UINT64),
+        ("i", "sendBuf", "layer_row(sendCountMatrix, comm)", "sendType"),
+        ("o", "recvBuf", "layer_column(sendCountMatrix, comm)", "recvType"),
+    ),
     "HcclAllGatherV": (
+        *(("h", name, _ALL, _UINT64) for name in ("recvCounts", "recvDispls")),
         ("i", "sendBuf", "sendCount", "dataType"),
         ("o", "recvBuf", "layer_reach(recvCounts, recvDispls, comm)", "dataType"),
     ),
     "HcclReduceScatterV": (
+        *(("h", name, _ALL, _UINT64) for name in ("sendCounts", "sendDispls")),
         ("i", "sendBuf", "layer_reach(sendCounts, sendDispls, comm)", "dataType"),
         ("o", "recvBuf", "recvCount", "dataType"),
     ),
     "HcclSend": (("i", "sendBuf", "count", "dataType"),),
+    "HcclRecv": (("r", "recvBuf", "count", "dataType"),),
+    "HcclBatchSendRecv": (),  # layer_items
+    "HcclBarrier": (),
 }
-_WITHOUT_DATA = ("HcclRecv", "HcclBatchSendRecv", "HcclAlltoAllVC")
 
 # Single operators, which are recorded as launches.
 _SINGLE = ("aclopExecute", "aclopExecuteV2", "aclopCompileAndExecute", "aclopCompileAndExecuteV2")
@@ -275,16 +291,11 @@ def _function(name: str, row: dict[str, Any]) -> Iterator[str]:
         yield f"    {_BEFORE[name]}"
     if name in _BUFFERS:
         yield f'    const bool data_ = frame_.outer && layer_with_data("{name}");'
-        yield "    const layer_buffer buffers_[] = {"
-        for direction, buffer, count, dtype in _BUFFERS[name]:
-            yield f"        {{\"{buffer}\", {buffer}, data_ ? {count} : 0, (int){dtype}, '{direction}'}},"
-        yield "    };"
-        yield f'    layer_before_collective(&frame_, "{name}", buffers_, {len(_BUFFERS[name])}, stream);'
-    elif name in _WITHOUT_DATA:
-        yield f'    layer_not_recorded(&frame_, "{name}");'
+        yield from _buffers(name)
+        yield f'    layer_before_collective(&frame_, "{name}", buffers_, number_, comm, stream);'
     yield f"    {row['returns']} result_ = real_({arguments});"
     if name in _BUFFERS:
-        yield f"    layer_after_collective(buffers_, {len(_BUFFERS[name])}, (int)result_, stream);"
+        yield "    layer_after_collective(buffers_, number_, (int)result_, stream);"
     if name in _AFTER:
         yield f"    {_AFTER[name]}"
     if name in _COMPLETE:
@@ -296,6 +307,19 @@ def _function(name: str, row: dict[str, Any]) -> Iterator[str]:
     else:
         yield "    (void)frame_;"
     yield "    return result_;\n}"
+
+
+def _buffers(name: str) -> Iterator[str]:
+    """The buffers of a collective, as ``buffers_``, and how many they are, as ``number_``."""
+    rows = _BUFFERS[name]
+    if name == "HcclBatchSendRecv":
+        yield "    layer_buffer buffers_[LAYER_ITEMS];"
+        yield "    const int number_ = data_ ? layer_items(sendRecvInfo, itemNum, buffers_) : 0;"
+        return
+    yield "    const layer_buffer buffers_[] = {"
+    for direction, buffer, count, dtype in rows:
+        yield f"        {{\"{buffer}\", {buffer}, data_ ? {count} : 0, (int){dtype}, '{direction}', -1}},"
+    yield f"        {{NULL, NULL, 0, 0, 'h', -1}},\n    }};\n    const int number_ = data_ ? {len(rows)} : 0;"
 
 
 def _single(name: str, parameters: str) -> Iterator[str]:

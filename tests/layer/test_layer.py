@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -195,6 +196,7 @@ def test_data_of_captured_launches_are_left_out(emulator_home: Path, tmp_path: P
 
 
 RANKS = """
+import ctypes
 import sys
 import numpy as np
 import ascend_aclnn as aclnn
@@ -206,6 +208,24 @@ with aclnn.Device(comm.rank):
     print(x.numpy().tolist())
     y = comm.all_gather(ops.mul(x, np.float32(comm.rank + 2)))
     y.numpy()
+    other, z = 1 - comm.rank, aclnn.empty(4, np.float32)
+    comm.batch_send_recv([("send", x, other), ("recv", z, other)])
+    if comm.rank == 0:
+        comm.send(y[4:], other)
+    else:
+        ops.mul(comm.recv(z, other), np.float32(2), out=z)  # the buffer is written to behind the receive
+    with comm.group():
+        comm.send(x, other)
+        comm.recv(z, other)
+    comm.all_to_all_v(x, [1, 3], [1, 1] if comm.rank == 0 else [3, 3])
+    stream = aclnn.Stream()
+    hccl = ctypes.CDLL("libhccl.so")
+    if hasattr(hccl, "HcclAlltoAllVC"):  # of newer CANN
+        counts, sent, came = (ctypes.c_uint64 * 4)(1, 2, 3, 1), aclnn.empty(4, np.float32), aclnn.empty(4, np.float32)
+        aclnn.synchronize()
+        pointers = [ctypes.c_void_p(value) for value in (sent.data_ptr, came.data_ptr, stream.handle)]
+        assert hccl.HcclAlltoAllVC(pointers[0], counts, 4, pointers[1], 4, comm._endpoint.handle, pointers[2]) == 0
+        stream.synchronize()
 comm.close()
 """
 
@@ -242,6 +262,22 @@ def test_each_rank_has_a_file_with_the_data_of_collectives_which_replays(emulato
             assert np.frombuffer(recording.data(gathered.data["recvBuf"]), np.float32).tolist() == [6] * 4 + [9] * 4
             assert "aclnnMul" in launches(recording)
             assert [str(outcome) for outcome in replay(recording) if outcome.difference or outcome.left_out] == []
+    replayed = run(
+        [
+            sys.executable,
+            "-m",
+            "ascend_aclnn",
+            "replay",
+            "--compare",
+            *(str(tmp_path / f"a.rank{r}.aclnn") for r in range(2)),
+        ],
+        os.environ,
+    ).stdout
+    assert re.search("collectives: ([89]) right, 0 different, 0 left out", replayed), replayed
+    with Recording(tmp_path / "a.rank1.aclnn") as recording:
+        calls = [event for event in recording.events() if isinstance(event, Call) and "ticket" in event.arguments]
+        came = [recording.data(key) for call in calls if call.name == "received" for key in call.data.values()]
+        assert [np.frombuffer(each, np.float32).tolist() for each in came] == [[3] * 4, [9] * 4, [3] * 4]
     shown = run(
         [sys.executable, "-m", "ascend_aclnn", "recording", "show", str(tmp_path / "a.rank1.aclnn"), "--calls"],
         os.environ,

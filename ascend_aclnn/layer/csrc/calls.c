@@ -2,6 +2,7 @@
 #include "recorder.h"
 
 #include "acl/acl.h"
+#include "hccl/hccl.h"
 #include "protocol.h"
 
 #include <stdio.h>
@@ -39,59 +40,268 @@ static uint64_t bytes_of(int type) { /* of an element of a HcclDataType */
     return type >= 0 && type < (int)sizeof sizes ? sizes[type] : 0;
 }
 
-static _Thread_local text call_data, call_left_out; /* of the call that is under way */
+uint64_t layer_row(const void *matrix, const void *comm) {
+    static void *slot;
+    uint64_t sum = 0, ranks = matrix != NULL ? layer_ranks(comm) : 0, rank = asked("HcclGetRankId", &slot, comm);
+    for (uint64_t i = 0; i < ranks; i++) sum += ((const uint64_t *)matrix)[rank * ranks + i];
+    return sum;
+}
+
+uint64_t layer_column(const void *matrix, const void *comm) {
+    static void *slot;
+    uint64_t sum = 0, ranks = matrix != NULL ? layer_ranks(comm) : 0, rank = asked("HcclGetRankId", &slot, comm);
+    for (uint64_t i = 0; i < ranks; i++) sum += ((const uint64_t *)matrix)[i * ranks + rank];
+    return sum;
+}
+
+int layer_items(const HcclSendRecvItem *items, uint32_t count, layer_buffer *buffers) {
+    static const char name[] = "sendRecvInfo";
+    if (items == NULL) return 0;
+    buffers[0] = (layer_buffer){name, items, count * sizeof *items, HCCL_DATA_TYPE_INT8, 'h', -1};
+    for (uint32_t i = 0; i < count && i < LAYER_ITEMS - 1; i++)
+        buffers[i + 1] = (layer_buffer){name, items[i].buf, items[i].count, (int)items[i].dataType, items[i].sendRecvType == HCCL_RECV ? 'r' : 'i', (int)i};
+    return (int)(count < LAYER_ITEMS - 1 ? count : LAYER_ITEMS - 1) + 1;
+}
+
+static _Thread_local text call_arguments, call_data, call_left_out; /* of the call that is under way */
 static _Thread_local bool call_with_data;
+
+static bool bytes_of_buffer(const layer_buffer *buffer, uint64_t *size) {
+    return !__builtin_mul_overflow(buffer->count, bytes_of(buffer->type), size) && *size > 0 && buffer->address != NULL;
+}
+
+/* Adds a key to the data of a call: NAME, or NAME[AT]. */
+static void add_key(text *t, const char *name, int at, const char *suffix, const file_key *key) {
+    if (t->length > 0) text_literal(t, ",");
+    text_literal(t, "\"");
+    text_raw(t, name, strlen(name));
+    if (at >= 0) {
+        text_literal(t, "[");
+        text_integer(t, at);
+        text_literal(t, "]");
+    }
+    text_raw(t, suffix, strlen(suffix));
+    text_literal(t, "\":\"");
+    text_hex(t, key->bytes, sizeof key->bytes);
+    text_literal(t, "\"");
+}
 
 static void keep_buffer(const layer_buffer *buffer, const char *suffix) {
     file_key key;
     uint64_t size;
-    if (__builtin_mul_overflow(buffer->count, bytes_of(buffer->type), &size) || size == 0 || buffer->address == NULL) return;
-    if (!data_at((uint64_t)(uintptr_t)buffer->address, size, &key, &call_left_out)) return;
-    if (call_data.length > 0) text_literal(&call_data, ",");
-    text_literal(&call_data, "\"");
-    text_raw(&call_data, buffer->name, strlen(buffer->name));
-    text_raw(&call_data, suffix, strlen(suffix));
-    text_literal(&call_data, "\":\"");
-    text_hex(&call_data, key.bytes, sizeof key.bytes);
-    text_literal(&call_data, "\"");
+    if (!bytes_of_buffer(buffer, &size)) return;
+    bool kept = buffer->direction == 'h' ? data_on_host(buffer->address, size, &key, &call_left_out)
+                                         : data_at((uint64_t)(uintptr_t)buffer->address, size, &key, &call_left_out);
+    if (kept) add_key(&call_data, buffer->name, buffer->at, suffix, &key);
 }
+
+/* --------------------------------------------------------------------------------------------------------------- receives */
+
+/* A receive cannot be waited for where it is called: what it waits for may be called later. What it has got is copied, and recorded as a
+   call named `received`, when an event behind it has passed and before anything else is launched. */
+typedef struct receive {
+    struct receive *next;
+    uint64_t ticket;
+    const void *stream;
+    void *event; /* NULL: its group has not ended */
+    int64_t thread;
+    const char *refused; /* why its data are not recorded */
+    int count;
+    layer_buffer buffers[];
+} receive;
+
+static struct {
+    pthread_mutex_t lock;
+    receive *first;
+    uint64_t tickets;
+} receives = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static uint64_t receiving; /* how many there are */
+static _Thread_local int group_depth; /* of HcclGroupStart */
+
+static void *event_behind(const void *stream) {
+    static void *create_slot, *record_slot;
+    int (*create)(void **) = (int (*)(void **))cann_function("aclrtCreateEvent", &create_slot);
+    int (*record)(void *, const void *) = (int (*)(void *, const void *))cann_function("aclrtRecordEvent", &record_slot);
+    void *event = NULL;
+    return create != NULL && record != NULL && create(&event) == 0 && record(event, stream) == 0 ? event : NULL;
+}
+
+static bool has_passed(void *event) {
+    static void *slot;
+    int (*query)(void *, int *) = (int (*)(void *, int *))cann_function("aclrtQueryEventStatus", &slot);
+    int status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    return query != NULL && query(event, &status) == 0 && status == ACL_EVENT_RECORDED_STATUS_COMPLETE;
+}
+
+static void drop_event(void *event) {
+    static void *slot;
+    int (*destroy)(void *) = (int (*)(void *))cann_function("aclrtDestroyEvent", &slot);
+    if (destroy != NULL && event != NULL) destroy(event);
+}
+
+/* Remembers the buffers of a call that are written later; its ticket. */
+static uint64_t expect(const layer_buffer *buffers, int count, const void *stream) {
+    receive *r = malloc(sizeof *r + (size_t)count * sizeof *buffers);
+    if (r == NULL) abort();
+    *r = (receive){.stream = stream, .thread = thread_id()};
+    for (int i = 0; i < count; i++) {
+        if (buffers[i].direction == 'r' || (group_depth > 0 && buffers[i].direction != 'i' && buffers[i].direction != 'h'))
+            r->buffers[r->count++] = buffers[i];
+    }
+    if (group_depth == 0 && (r->event = event_behind(stream)) == NULL) r->refused = "data: no event could be recorded behind the receive";
+    pthread_mutex_lock(&receives.lock);
+    uint64_t ticket = r->ticket = ++receives.tickets;
+    receive **at = &receives.first;
+    while (*at != NULL) at = &(*at)->next;
+    *at = r;
+    __atomic_fetch_add(&receiving, 1, __ATOMIC_ACQ_REL);
+    pthread_mutex_unlock(&receives.lock);
+    return ticket;
+}
+
+void layer_group(int change) {
+    group_depth += change;
+    if (group_depth > 0 || __atomic_load_n(&receiving, __ATOMIC_ACQUIRE) == 0) return;
+    group_depth = 0;
+    layer_depth++;
+    pthread_mutex_lock(&receives.lock);
+    for (receive *r = receives.first; r != NULL; r = r->next) {
+        if (r->event == NULL && r->refused == NULL && r->thread == thread_id() && (r->event = event_behind(r->stream)) == NULL)
+            r->refused = "data: no event could be recorded behind the group";
+    }
+    pthread_mutex_unlock(&receives.lock);
+    layer_depth--;
+}
+
+static void write_received(const receive *r) {
+    text t = {0}, data = {0}, why = {0};
+    const char *suffix;
+    for (int i = 0; i < r->count && r->refused == NULL; i++) {
+        file_key key;
+        uint64_t size;
+        suffix = r->buffers[i].direction == 'x' ? " after" : "";
+        if (bytes_of_buffer(&r->buffers[i], &size) && data_at((uint64_t)(uintptr_t)r->buffers[i].address, size, &key, &why))
+            add_key(&data, r->buffers[i].name, r->buffers[i].at, suffix, &key);
+    }
+    if (r->refused != NULL) text_raw(&why, r->refused, strlen(r->refused));
+    text_literal(&t, "{\"call\":\"received\",\"arguments\":{\"ticket\":");
+    text_address(&t, r->ticket);
+    text_literal(&t, "},\"status\":0,\"times\":[");
+    text_address(&t, layer_now());
+    text_literal(&t, ",");
+    text_address(&t, layer_now());
+    text_literal(&t, "],\"data\":{");
+    if (data.length > 0) text_raw(&t, data.data, data.length);
+    text_literal(&t, "}");
+    if (why.length > 0) {
+        text_raw(&why, "", 1);
+        text_literal(&t, ",\"left_out\":");
+        text_string(&t, why.data);
+    }
+    text_literal(&t, "}");
+    recorder_lock();
+    if (recorder_ready()) recorder_write("CALL", &t);
+    recorder_unlock();
+    free(t.data);
+    free(data.data);
+    free(why.data);
+}
+
+void receive_data(const char *otherwise) {
+    if (__atomic_load_n(&receiving, __ATOMIC_ACQUIRE) == 0 || data_capturing()) return;
+    layer_depth++;
+    pthread_mutex_lock(&receives.lock);
+    for (receive **at = &receives.first, *r; (r = *at) != NULL;) {
+        bool passed = r->refused != NULL || (r->event != NULL && has_passed(r->event));
+        if (!passed && r->event != NULL && otherwise != NULL) {
+            r->refused = otherwise;
+            passed = true;
+        }
+        if (!passed) {
+            at = &r->next;
+            continue;
+        }
+        *at = r->next;
+        __atomic_fetch_sub(&receiving, 1, __ATOMIC_ACQ_REL);
+        write_received(r);
+        drop_event(r->event);
+        free(r);
+    }
+    pthread_mutex_unlock(&receives.lock);
+    layer_depth--;
+}
+
+void layer_received(void) { receive_data(NULL); }
+
+void receives_lock(void) { pthread_mutex_lock(&receives.lock); }
+void receives_unlock(void) { pthread_mutex_unlock(&receives.lock); }
+void receives_forget(void) {
+    receives.first = NULL;
+    receiving = 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------------ */
 
 bool layer_with_data(const char *name) { return data_wanted(name, recorder_launches()); }
 
-void layer_before_collective(const layer_frame *frame, const char *name, const layer_buffer *buffers, int count, const void *stream) {
+/* The communicator's name and this rank in it, by which the calls of several ranks are put together. */
+static void write_rank(const void *comm) {
+    static void *slot, *rank_slot;
+    char name[129] = "";
+    int (*named)(const void *, char *) = (int (*)(const void *, char *))cann_function("HcclGetCommName", &slot);
+    if (named == NULL || named(comm, name) != 0) return;
+    text_literal(&call_arguments, ",\"group\":");
+    text_string(&call_arguments, name);
+    text_literal(&call_arguments, ",\"rank\":");
+    text_address(&call_arguments, asked("HcclGetRankId", &rank_slot, comm));
+    text_literal(&call_arguments, ",\"ranks\":");
+    text_address(&call_arguments, layer_ranks(comm));
+}
+
+void layer_before_collective(const layer_frame *frame, const char *name, const layer_buffer *buffers, int count, const void *comm,
+                             const void *stream) {
     call_with_data = frame->outer && data_wanted(name, recorder_launches());
-    call_data.length = call_left_out.length = 0;
+    call_arguments.length = call_data.length = call_left_out.length = 0;
+    if (!frame->outer || settings.data == NULL || *settings.data == 0) return;
+    write_rank(comm); /* of calls without data, too: they are counted */
     if (!call_with_data) return;
     if (data_capturing()) {
         text_literal(&call_left_out, "data: a stream is being captured");
         call_with_data = false;
         return;
     }
-    int status = data_wait(stream);
+    bool reads = false;
+    for (int i = 0; i < count; i++) reads = reads || buffers[i].direction != 'r';
+    int status = reads ? data_wait(stream) : 0;
     if (status != 0) late_status(stream, status);
     for (int i = 0; i < count; i++) {
-        if (buffers[i].direction != 'o') keep_buffer(&buffers[i], "");
+        if (buffers[i].direction != 'o' && buffers[i].direction != 'r') keep_buffer(&buffers[i], "");
     }
 }
 
 void layer_after_collective(const layer_buffer *buffers, int count, int result, const void *stream) {
     if (!call_with_data || result != 0) return;
-    bool writes = false;
-    for (int i = 0; i < count; i++) writes = writes || buffers[i].direction != 'i';
+    bool writes = false, later = false;
+    for (int i = 0; i < count; i++) {
+        writes = writes || buffers[i].direction == 'o' || buffers[i].direction == 'x';
+        later = later || buffers[i].direction == 'r';
+    }
+    if (later || (writes && group_depth > 0)) {
+        text_literal(&call_arguments, ",\"ticket\":");
+        text_address(&call_arguments, expect(buffers, count, stream));
+        return;
+    }
     if (!writes) return; /* HcclSend: waiting for it would wait for the other rank */
     int status = data_wait(stream);
     if (status != 0) late_status(stream, status);
     for (int i = 0; status == 0 && i < count; i++) {
-        if (buffers[i].direction != 'i') keep_buffer(&buffers[i], buffers[i].direction == 'x' ? " after" : "");
+        if (buffers[i].direction == 'o' || buffers[i].direction == 'x') keep_buffer(&buffers[i], buffers[i].direction == 'x' ? " after" : "");
     }
 }
 
-void layer_not_recorded(const layer_frame *frame, const char *name) {
-    call_data.length = call_left_out.length = 0;
-    if (frame->outer && data_wanted(name, recorder_launches())) {
-        static const char words[] = "data: to wait for this call could wait for ever";
-        text_raw(&call_left_out, words, sizeof words - 1);
-    }
+void write_call_arguments(text *t) {
+    if (call_arguments.length > 0) text_raw(t, call_arguments.data, call_arguments.length);
+    call_arguments.length = 0;
 }
 
 void write_call_data(text *t) {

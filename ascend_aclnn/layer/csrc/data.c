@@ -47,7 +47,9 @@ bool data_capturing(void) { return __atomic_load_n(&captures, __ATOMIC_ACQUIRE) 
 int data_wait(const void *stream) {
     static void *slot;
     int (*synchronise)(const void *) = (int (*)(const void *))cann_function("aclrtSynchronizeStream", &slot);
-    return synchronise != NULL ? synchronise(stream) : 0;
+    int status = synchronise != NULL ? synchronise(stream) : 0;
+    receive_data(NULL);
+    return status;
 }
 
 /* ----------------------------------------------------------------------------------- statuses that the layer saw first */
@@ -187,12 +189,15 @@ bool data_at(uint64_t address, uint64_t count, file_key *key, text *why) {
     if (status != 0) {
         text_raw(why, words, (size_t)snprintf(words, sizeof words, "data: %llu bytes at %#llx cannot be copied (status %d); ",
                                               (unsigned long long)count, (unsigned long long)address, status));
-    } else {
-        size_t before = why->length;
-        file_digest(key, bytes, count);
-        put(key, bytes, count, why);
-        if (why->length != before) status = 1;
     }
+    bool kept = status == 0 && data_on_host(bytes, count, key, why);
     free(bytes);
-    return status == 0;
+    return kept;
+}
+
+bool data_on_host(const void *bytes, uint64_t count, file_key *key, text *why) {
+    size_t before = why->length;
+    file_digest(key, bytes, count);
+    put(key, bytes, count, why);
+    return why->length == before;
 }

@@ -61,20 +61,32 @@ LAYER layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void 
 LAYER void layer_after_phase_two(layer_launch *launch, int status);
 LAYER void layer_call(const layer_frame *frame, const layer_function *function, const layer_value *values, int64_t status);
 
-/* A buffer of a collective: `count` elements of a HcclDataType. Directions: i read, o written, x both. */
+/* A buffer of a collective: `count` elements of a HcclDataType. Directions: i read, o written, x both, r written when another rank has sent
+   (nobody waits for that), h an array of the host's. */
 typedef struct {
     const char *name;
     const void *address;
     uint64_t count;
     int type;
     char direction;
+    int at; /* its number behind the name; -1: none */
 } layer_buffer;
 /* Whether the buffers of the next call of a collective are recorded. */
 LAYER bool layer_with_data(const char *name);
-LAYER void layer_before_collective(const layer_frame *frame, const char *name, const layer_buffer *buffers, int count, const void *stream);
+LAYER void layer_before_collective(const layer_frame *frame, const char *name, const layer_buffer *buffers, int count, const void *comm,
+                                   const void *stream);
 LAYER void layer_after_collective(const layer_buffer *buffers, int count, int result, const void *stream);
-/* Says that the buffers of a collective are not recorded. */
-LAYER void layer_not_recorded(const layer_frame *frame, const char *name);
+/* Copies what receives have got that are over. */
+LAYER void layer_received(void);
+/* HcclGroupStart (1) and HcclGroupEnd (-1) of this thread: its calls run at the end. */
+LAYER void layer_group(int change);
+#define LAYER_ITEMS 257
+struct HcclSendRecvItemDef;
+/* The buffers of HcclBatchSendRecv, at most LAYER_ITEMS: the array itself, then each item's; how many. */
+LAYER int layer_items(const struct HcclSendRecvItemDef *items, uint32_t count, layer_buffer *buffers);
+/* How many elements this rank sends and receives by a matrix of counts, [from][to]. */
+LAYER uint64_t layer_row(const void *matrix, const void *comm);
+LAYER uint64_t layer_column(const void *matrix, const void *comm);
 LAYER uint64_t layer_ranks(const void *comm);
 LAYER bool layer_is_rank(const void *comm, uint32_t rank);
 /* How many elements counts and offsets of all ranks span. */

@@ -97,6 +97,7 @@ static void pending_unlock(void);
 static void pending_forget(void);
 
 static void before_fork(void) {
+    receives_lock();
     spin_lock(&lock);
     pending_lock();
     objects_lock();
@@ -106,6 +107,7 @@ static void after_fork(void) {
     objects_unlock();
     pending_unlock();
     spin_unlock(&lock);
+    receives_unlock();
 }
 
 static void in_child(void) {
@@ -118,6 +120,7 @@ static void in_child(void) {
     this_thread = 0;
     pending_forget();
     objects_forget_busy();
+    receives_forget();
     after_fork();
 }
 
@@ -882,6 +885,7 @@ layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *execu
     launch->stream = stream;
     launch->with_data = data_wanted(launch->operator->name, __atomic_load_n(&launches, __ATOMIC_RELAXED));
     if (!launch->with_data) {
+        receive_data("data: an operator without data was launched before they had come");
         layer_depth++;
         recorder_lock();
         if (recorder_ready()) write_launch(launch, workspace, size, &c.list, NULL, NULL);
@@ -1016,6 +1020,7 @@ void layer_call(const layer_frame *frame, const layer_function *function, const 
             default: text_address(t, (uint64_t)(uintptr_t)pointer);
         }
     }
+    write_call_arguments(t);
     text_literal(t, "},\"status\":");
     text_integer(t, status);
     text_literal(t, ",\"device\":");

@@ -43,6 +43,8 @@ bool data_wanted(const char *operator, uint64_t index);
 /* Copies a tensor's bytes from the device and puts them into the recording; false, with the reason in `why`. */
 bool data_of(const object *tensor, file_key *key, text *why);
 bool data_at(uint64_t address, uint64_t count, file_key *key, text *why);
+/* The same of bytes of the host's. */
+bool data_on_host(const void *bytes, uint64_t count, file_key *key, text *why);
 bool data_capturing(void);
 /* In the child of a fork: its file has no data yet. */
 void data_forget_keys(void);
@@ -55,8 +57,15 @@ void late_status(const void *stream, int status);
 uint64_t recorder_launches(void);
 /* Records a launch that has one phase, before it is called. */
 layer_launch *record_launch(const layer_frame *frame, layer_operator *operator, const layer_value *values, const void *stream);
-/* Adds the buffers of the call that has just returned to its record. */
+/* Adds to the record of the call that has just returned: its communicator and ticket to the arguments, and the keys of its buffers. */
+void write_call_arguments(text *t);
 void write_call_data(text *t);
+/* Records what receives have got that are over. Those that are not: `otherwise` says why their data are given up (NULL: not yet). */
+void receive_data(const char *otherwise);
+void receives_lock(void);
+void receives_unlock(void);
+/* In the child of a fork: they are the parent's. */
+void receives_forget(void);
 
 /* The call site of this thread as the id of a SITE, or -1. Neither lock is held. */
 int64_t call_site(void);
