@@ -30,7 +30,7 @@ def ranked(x: Array, dim: int, descending: bool) -> Optional[Array]:
 
 def has_ranks(dtype: np.dtype[Any]) -> bool:
     """Whether ``keys_of`` takes values of a data type."""
-    return dtype.kind in "iub" and dtype.itemsize <= 4 or dtype == np.float32
+    return (dtype.kind in "iub" and dtype.itemsize <= 4) or dtype == np.float32
 
 
 def keys_of(values: Array, places: Array, descending: bool) -> Array:
