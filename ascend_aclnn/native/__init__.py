@@ -92,8 +92,9 @@ def _load() -> Status:
     combine.restype = None
     library.ascend_native_running_sum.argtypes = [pointer, pointer, size, size]
     library.ascend_native_running_sum.restype = None
-    library.ascend_native_exp.argtypes = [pointer, pointer, size]
-    library.ascend_native_exp.restype = None
+    for name in _COMPARED:
+        function = getattr(library, f"ascend_native_{name}")
+        function.argtypes, function.restype = [pointer, pointer, size], None
     philox = library.ascend_native_philox
     philox.argtypes = [ctypes.c_uint64, pointer, size, pointer, size, pointer, size]
     philox.restype = None
@@ -164,11 +165,10 @@ def call_function() -> Optional[Any]:
     return _library and _library.ascend_native_call
 
 
-def exp(source: Array, target: Array) -> None:
-    """The programs' exp of contiguous float32; only where ``runs_programs``."""
-    assert _library is not None
+def apply(name: str, source: Array, target: Array) -> None:
+    """The programs' "exp" or "log" of contiguous float32; only where ``runs_programs``."""
     at, to = source.__array_interface__["data"][0], target.__array_interface__["data"][0]
-    _library.ascend_native_exp(at, to, source.size)
+    getattr(_library, f"ascend_native_{name}")(at, to, source.size)
 
 
 LONG_ROW = 8192
@@ -183,17 +183,21 @@ def adds_long_rows() -> bool:
 
 
 @functools.cache
-def has_exp() -> bool:
-    """True where the programs' exp gives the bits of NumPy's, which depend on its version and on the processor."""
+def has(name: str) -> bool:
+    """True where the programs' "exp" or "log" has the bits of NumPy's, which depend on its version and on the processor."""
     if not runs_programs() or status().instructions == "plain":
         return False
-    source = np.concatenate((np.linspace(-105, 90, 30_000, dtype=np.float32), np.array(_EDGES, np.float32)))
+    function, low, high = _COMPARED[name]
+    exponents = np.exp2(np.linspace(-149, 127, 3_000)).astype(np.float32)
+    source = np.concatenate((np.linspace(low, high, 30_000, dtype=np.float32), exponents, np.array(_EDGES, np.float32)))
     target = np.empty_like(source)
-    exp(source, target)
+    apply(name, source, target)
     with np.errstate(all="ignore"):
-        return bool(np.array_equal(target.view(np.uint32), np.exp(source).view(np.uint32)))
+        return bool(np.array_equal(target.view(np.uint32), function(source).view(np.uint32)))
 
 
+# Functions with the range in which most values are compared.
+_COMPARED: dict[str, tuple[Any, float, float]] = {"exp": (np.exp, -105, 90), "log": (np.log, 0.25, 8)}
 _EDGES = (
     0.0,
     -0.0,
@@ -347,13 +351,12 @@ __all__ = [
     "add_rows",
     "add_runs",
     "add_up",
+    "apply",
     "build",
     "call_function",
     "combine_rows",
     "convert",
     "converts",
-    "exp",
-    "has_exp",
     "look_up",
     "philox",
     "run_program",

@@ -9,6 +9,7 @@ from typing import NamedTuple, Optional
 import ml_dtypes
 import numpy as np
 
+from ascend_aclnn import native
 from ascend_aclnn.numerics.threads import Array
 from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, FLOAT64, Node, Number, Untraceable, as_type
 
@@ -16,11 +17,11 @@ from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, FLOAT64, Node, Number, 
 _OPERATIONS = """
     load store add subtract multiply divide multiply_add maximum minimum copysign fmod remainder
     less less_equal equal not_equal and or xor not select clip
-    negative absolute sqrt square reciprocal rint floor ceil trunc sign isnan isfinite isinf signbit exp logistic ones
+    negative absolute sqrt square reciprocal rint floor ceil trunc sign isnan isfinite isinf signbit exp logistic log ones
     row_sum row_squares row_max
     next number_copy number_add number_subtract number_multiply number_divide number_maximum number_minimum
     number_less number_less_equal number_equal number_not_equal number_select
-    number_negative number_absolute number_sqrt number_isfinite
+    number_negative number_absolute number_sqrt number_isfinite number_log
 """
 _NUMBERS = {name: number for number, name in enumerate(_OPERATIONS.split())}
 _OF_ROWS = ("row_sum", "row_squares", "row_max")
@@ -208,6 +209,8 @@ def row_function(node: Node, nodes: Sequence[Node], assembly: Optional[Assembly]
     if any(np.ndim(kind) and isinstance(a, Number) for a, kind in zip(arguments[name == "select" :], kinds)):
         return None
     kind = np.result_type(*kinds)
+    if name == "log" and (kind != FLOAT32 or not native.has("log")):
+        return None
     if kind not in (FLOAT32, FLOAT64) or (name == "select" and isinstance(arguments[0], Number)):
         return None
     if node.dtype == BOOL and not (name.startswith(("less", "equal", "not_equal")) or name == "isfinite"):

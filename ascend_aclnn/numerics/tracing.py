@@ -284,7 +284,7 @@ def _apply(notes: Notes, ufunc: Any, inputs: Sequence[Any]) -> Traced:
         return traced[0]
     if name == "logical_not":
         return _tile(notes, "equal", (*inputs, 0.0), BOOL)
-    if name == "exp" and native.has_exp():
+    if name in ("exp", "log") and native.has(name):
         return _tile(notes, name, inputs)
     if name in _OUTER.split():
         return Traced(

@@ -33,12 +33,12 @@ def instructions(request: pytest.FixtureRequest, built_helper: Path, monkeypatch
     monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")
     monkeypatch.setattr(native, "_status", None)
     monkeypatch.setattr(native, "_library", None)
-    native.has_exp.cache_clear()
+    native.has.cache_clear()
     if not native.use_instructions(request.param):
         pytest.skip(f"this processor has no {request.param}")
     yield
     native.use_instructions(native.status().instructions or "plain")
-    native.has_exp.cache_clear()
+    native.has.cache_clear()
 
 
 def values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Any:
@@ -357,27 +357,27 @@ def test_sums_of_some_columns_are_the_same_with_the_helper_and_without(
         assert a.shape == b.shape and np.array_equal(bits(a), bits(b))
 
 
-def test_exp_is_the_same_on_all_instruction_sets() -> None:
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_exp_and_log_are_the_same_on_all_instruction_sets(name: str) -> None:
     """And NumPy's, where programs use it: a sample of all float32, all near its limits, NaN."""
     sample = np.arange(0, 1 << 32, 4001, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    limits = np.array([0, 87.3, 88.02969, 88.72284, -87.33655, -103.27893, -103.97208, -104], np.float32).view(
-        np.uint32
-    )
+    edges = [0, 87.3, 88.02969, 88.72284, -87.33655, -103.27893, -103.97208, -104, 0.5, 0.70710678, 1, 1.4142135, 2e-38]
+    limits = np.array(edges, np.float32).view(np.uint32)
     near = (limits[:, None] + np.arange(-3000, 3000, dtype=np.int64)).astype(np.uint32).view(np.float32)
     x = np.concatenate([sample, near.reshape(-1), np.array([np.inf, -np.inf, np.nan, -np.nan], np.float32)])
-    used = native.has_exp()
+    used = native.has(name)
     found, plain = np.empty_like(x), np.empty_like(x)
-    native.exp(x, found)
+    native.apply(name, x, found)
     for size in range(70):  # the last elements of a row, and nothing behind them
         some, target = x[5000 : 5000 + size], np.full(size + 1, 7, np.float32)
-        native.exp(some, target)
+        native.apply(name, some, target)
         assert np.array_equal(bits(target[:size]), bits(found[5000 : 5000 + size])) and target[size] == 7
     native.use_instructions("plain")
-    native.exp(x, plain)
+    native.apply(name, x, plain)
     assert np.array_equal(bits(found), bits(plain))
     if used:
         with np.errstate(all="ignore"):
-            assert np.array_equal(bits(found), bits(np.exp(x)))
+            assert np.array_equal(bits(found), bits(getattr(np, name)(x)))
 
 
 @pytest.mark.parametrize("shape", [(1, 5000), (7, 129), (64, 100), (2000, 1), (3, 5, 200)])
@@ -492,7 +492,7 @@ def test_remembered_calls(
 
     monkeypatch.setattr(native, "run_program", noted)
     actual = call(*arrays[2:])
-    if name != "sums of rows" or native.has_exp():  # where exp is NumPy's, there are two phases, and blocks of them
+    if name != "sums of rows" or native.has("exp"):  # where exp is NumPy's, there are two phases, and blocks of them
         assert len(counters) == 1, "one counter of pieces for all threads"
     monkeypatch.setattr(native, "runs_programs", lambda: False)
     wanted = call(*arrays[2:])
@@ -530,11 +530,12 @@ def test_numbers_that_come_as_tensors(dtype: np.dtype[Any]) -> None:
         np.testing.assert_array_equal(found, wanted.astype(np.float32).astype(dtype))
 
 
-def test_exp_is_numpys() -> None:
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_exp_and_log_are_numpys(name: str) -> None:
     """All of 2^32 patterns by sampling, and every one around the ends of the range."""
     if native.status().instructions in ("plain", "neon"):
-        pytest.skip("programs leave exp to NumPy, without FMA instructions and where NumPy takes the C library's")
-    assert native.has_exp(), "NumPy computes exp otherwise here"
+        pytest.skip("programs leave both to NumPy, without FMA instructions and where NumPy takes the C library's")
+    assert native.has(name), f"NumPy computes {name} otherwise here"
     samples = np.arange(0, 1 << 32, 1009, dtype=np.uint64).astype(np.uint32)
     edges = [
         np.arange(n - 3000, n + 3000).astype(np.uint32)
@@ -542,9 +543,9 @@ def test_exp_is_numpys() -> None:
     ]
     x = np.concatenate([samples, *edges]).view(np.float32)
     found = np.empty_like(x)
-    native.exp(x, found)
+    native.apply(name, x, found)
     with np.errstate(all="ignore"):
-        assert np.array_equal(bits(found), bits(np.exp(x)))
+        assert np.array_equal(bits(found), bits(getattr(np, name)(x)))
 
 
 def test_no_helper_no_programs() -> None:

@@ -172,9 +172,34 @@ INLINE float exp_of(float x)
 
 INLINE float logistic_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
 
+/* log as NumPy computes it with AVX-512 or AVX2: x = 2^n m with m in (sqrt(1/2), sqrt(2)], a rational function of m - 1. */
+INLINE float log_of(float x)
+{
+    const float smallest = 1.17549435e-38f;  /* below it a number has no leading 1 */
+    uint32_t b = bits_of(x < smallest ? x * 0x1p23f : x);
+    float n = (float)((int32_t)(b >> 23) - (x < smallest ? 126 + 23 : 126));
+    float m = float_of((b & 0x7fffffu) | 0x3f000000u);
+    n = m <= 0.70710678118654752440f ? n - 1.0f : n;
+    m = m <= 0.70710678118654752440f ? m + m : m;
+    float r = m - 1.0f;
+    float p = __builtin_fmaf(2.589979117907922693523e-02f, r, 3.808837741388407920751e-01f);
+    p = __builtin_fmaf(p, r, 1.480000633576506585156e+00f);
+    p = __builtin_fmaf(p, r, 2.112677543073053063722e+00f);
+    p = __builtin_fmaf(p, r, 9.999999999999998702752e-01f) * r;
+    float q = __builtin_fmaf(5.875095403124574342950e-03f, r, 1.546476374983906719538e-01f);
+    q = __builtin_fmaf(q, r, 9.864942958519418960339e-01f);
+    q = __builtin_fmaf(q, r, 2.453006071784736363091e+00f);
+    q = __builtin_fmaf(q, r, 2.612677543073109236779e+00f);
+    q = __builtin_fmaf(q, r, 1.0f);
+    float y = __builtin_fmaf(n, 0.693147180559945309417232121458176568f, p / q);
+    y = x == INFINITY ? INFINITY : x == 0 ? -INFINITY : y;
+    return x != x ? float_of(0x7fc00000u) : x < 0 ? float_of(0xffc00000u) : y;
+}
+
 #define EXPONENTIALS(name, attribute)                                                                   \
     attribute static void exp_##name(const float *a, float *d, size_t n) { FOR d[i] = exp_of(a[i]); }   \
-    attribute static void logistic_##name(const float *a, float *d, size_t n) { FOR d[i] = logistic_of(a[i]); }
+    attribute static void logistic_##name(const float *a, float *d, size_t n) { FOR d[i] = logistic_of(a[i]); } \
+    attribute static void log_##name(const float *a, float *d, size_t n) { FOR d[i] = log_of(a[i]); }
 
 #if defined(__aarch64__)
 EXPONENTIALS(neon, )
@@ -194,6 +219,7 @@ EXPONENTIALS(avx2, AVX2)
     }
 VECTORS(exp)
 VECTORS(logistic)
+VECTORS(log)
 #endif
 
 /* NumPy's maximum and minimum. Of zeros that differ in sign x86 takes the second one; on AArch64 0.0 is larger than -0.0. */
@@ -277,7 +303,7 @@ INLINE void add_tile(struct sum *sum, double made, size_t start, size_t width, d
 /* Code with a variant for each instruction set. */
 struct kernels {
     double (*sum)(const float *, size_t, int);
-    void (*exp)(const float *, float *, size_t), (*logistic)(const float *, float *, size_t);
+    void (*exp)(const float *, float *, size_t), (*logistic)(const float *, float *, size_t), (*log)(const float *, float *, size_t);
 };
 
 INLINE void load(const struct operand *o, const char *at, float *d, size_t count)
@@ -460,6 +486,7 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
             case SIGN_BIT: FOR d[i] = float_of((uint32_t)((int32_t)bits_of(a[i]) >> 31)); break;
             case EXP: kernels->exp(a, d, n); break;
             case LOGISTIC: kernels->logistic(a, d, n); break;
+            case LOG: kernels->log(a, d, n); break;
             case ONES: FOR d[i] = float_of(bits_of(a[i]) & 0x3f800000u); break;
             case ROW_SUM:
             case ROW_SQUARES:
@@ -504,6 +531,7 @@ INLINE void numbers(const struct instruction *p, const struct operand *operands,
     case NUMBER_ABSOLUTE: made = fabs(x); break;
     case NUMBER_SQRT: made = sqrt(x); break;
     case NUMBER_IS_FINITE: made = fabs(x) < INFINITY; break;
+    case NUMBER_LOG: made = log_of((float)x); break;  /* of a float32 */
     }
     const struct operand *o = &operands[p->target];
     if (o->type == FLOAT64) *(double *)at[p->target] = made;
@@ -561,7 +589,7 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
     PAIRWISE(name, attribute)                                                                                            \
     attribute static void run_##name(RUN_ARGUMENTS)                                                                      \
     {                                                                                                                    \
-        const struct kernels kernels = {sum_##name, exp_##name, logistic_##name};                                        \
+        const struct kernels kernels = {sum_##name, exp_##name, logistic_##name, log_##name};                            \
         run(code, instructions, constants, constant_count, register_count, operands, operand_count, work, sum_count,     \
             next, &kernels);                                                                                             \
     }
@@ -575,12 +603,15 @@ EXPORT void ascend_native_run(RUN_ARGUMENTS)
                                  work, sum_count, next);
 }
 
-/* The program's exp, to be compared with NumPy's. */
-EXPORT void ascend_native_exp(const float *source, float *target, size_t n)
-{
-    static void (*const exps[])(const float *, float *, size_t) = {OF_EACH_SET(exp)};
-    exps[ascend_native_chosen()](source, target, n);
-}
+/* The programs' exp and log, to be compared with NumPy's. */
+#define COMPARED(name)                                                                   \
+    EXPORT void ascend_native_##name(const float *source, float *target, size_t n)       \
+    {                                                                                    \
+        static void (*const sets[])(const float *, float *, size_t) = {OF_EACH_SET(name)}; \
+        sets[ascend_native_chosen()](source, target, n);                                 \
+    }
+COMPARED(exp)
+COMPARED(log)
 
 /* ------------------------------------------------------------------------------------------------ sums */
 

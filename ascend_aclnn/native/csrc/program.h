@@ -12,13 +12,13 @@ enum {
     SELECT, CLIP,
     NEGATIVE, ABSOLUTE, SQRT, SQUARE, RECIPROCAL, RINT, FLOOR, CEIL, TRUNC, SIGN,
     IS_NAN, IS_FINITE, IS_INF, SIGN_BIT,
-    EXP, LOGISTIC,                                           /* where exp is NumPy's to the bit: see exp_of */
+    EXP, LOGISTIC, LOG,                                      /* where they are NumPy's to the bit: see exp_of and log_of */
     ONES,                                                    /* 1.0 where a mask is set, else 0.0 */
     ROW_SUM, ROW_SQUARES, ROW_MAX,                           /* into an operand that has one number for each row */
     NEXT,                                                    /* from the row's first element again; from here on of numbers: */
     NUMBER_COPY, NUMBER_ADD, NUMBER_SUB, NUMBER_MUL, NUMBER_DIV, NUMBER_MAXIMUM, NUMBER_MINIMUM,
     NUMBER_LESS, NUMBER_LESS_EQUAL, NUMBER_EQUAL, NUMBER_NOT_EQUAL, NUMBER_SELECT,
-    NUMBER_NEGATIVE, NUMBER_ABSOLUTE, NUMBER_SQRT, NUMBER_IS_FINITE,
+    NUMBER_NEGATIVE, NUMBER_ABSOLUTE, NUMBER_SQRT, NUMBER_IS_FINITE, NUMBER_LOG,
 };
 
 enum { FLOAT32, FLOAT16, BFLOAT16, BOOL, E4M3FN, E5M2, INT8, FLOAT64 };

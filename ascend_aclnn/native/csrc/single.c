@@ -37,7 +37,8 @@ enum { ROOT_BELOW = 1000, GATED };  /* two operations each: y / sqrt(x), and x *
     macro(CEIL, WHOLE_NUMBER(x, _MM_FROUND_TO_POS_INF))              \
     macro(TRUNC, WHOLE_NUMBER(x, _MM_FROUND_TO_ZERO))                \
     macro(EXP, exp_of_vector(x))                                     \
-    macro(LOGISTIC, logistic_of_vector(x))
+    macro(LOGISTIC, logistic_of_vector(x))                           \
+    macro(LOG, log_of_vector(x))
 
 AVX512 INLINE __m512 clipped(__m512 x, __m512 low, __m512 high)
 {

@@ -73,6 +73,33 @@ AVX512 INLINE __m512 exp_of_vector(__m512 x)
 #undef ALL
 }
 
+/* log_of in program.c with AVX-512's own exponent and mantissa, which know numbers without a leading 1. */
+AVX512 INLINE __m512 log_of_vector(__m512 x)
+{
+#define ALL(number) _mm512_set1_ps(number)
+    __m512 n = _mm512_add_ps(_mm512_getexp_ps(x), ALL(1.0f)), m = _mm512_getmant_ps(x, _MM_MANT_NORM_p5_1, _MM_MANT_SIGN_zero);
+    __mmask16 small = _mm512_cmp_ps_mask(m, ALL(0.70710678118654752440f), _CMP_LE_OQ);
+    n = _mm512_mask_sub_ps(n, small, n, ALL(1.0f));
+    m = _mm512_mask_add_ps(m, small, m, m);
+    __m512 r = _mm512_sub_ps(m, ALL(1.0f));
+    __m512 p = _mm512_fmadd_ps(ALL(2.589979117907922693523e-02f), r, ALL(3.808837741388407920751e-01f));
+    p = _mm512_fmadd_ps(p, r, ALL(1.480000633576506585156e+00f));
+    p = _mm512_fmadd_ps(p, r, ALL(2.112677543073053063722e+00f));
+    p = _mm512_mul_ps(_mm512_fmadd_ps(p, r, ALL(9.999999999999998702752e-01f)), r);
+    __m512 q = _mm512_fmadd_ps(ALL(5.875095403124574342950e-03f), r, ALL(1.546476374983906719538e-01f));
+    q = _mm512_fmadd_ps(q, r, ALL(9.864942958519418960339e-01f));
+    q = _mm512_fmadd_ps(q, r, ALL(2.453006071784736363091e+00f));
+    q = _mm512_fmadd_ps(q, r, ALL(2.612677543073109236779e+00f));
+    q = _mm512_fmadd_ps(q, r, ALL(1.0f));
+    __m512 y = _mm512_fmadd_ps(n, ALL(0.693147180559945309417232121458176568f), _mm512_div_ps(p, q));
+    const __m512 zero = _mm512_setzero_ps();
+    y = _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, ALL(INFINITY), _CMP_EQ_OQ), ALL(INFINITY));
+    y = _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, zero, _CMP_EQ_OQ), ALL(-INFINITY));
+    y = _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, zero, _CMP_LT_OQ), _mm512_castsi512_ps(_mm512_set1_epi32((int)0xffc00000u)));
+    return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), ALL(NAN));
+#undef ALL
+}
+
 AVX512 INLINE __m512 logistic_of_vector(__m512 x)
 {
     const __m512 one = _mm512_set1_ps(1.0f);
