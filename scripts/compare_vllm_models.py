@@ -46,8 +46,9 @@ ROWS = {
     ),
     "prefix-caching": Row("llama", options=(("enable_prefix_caching", True),), length=300),
     "chunked-prefill": Row("llama", options=(("max_num_batched_tokens", 64),), length=200),
-    # From rank 128 on vllm-ascend takes vLLM's own functions; below, kernels as binaries, which do not run here.
-    "lora": Row("llama", options=(("max_lora_rank", 128),), lora=True),
+    # Below rank 128 vllm-ascend launches kernels of its own (bgmv_shrink); from there on it takes vLLM's own functions.
+    "lora": Row("llama", options=(("max_lora_rank", 16),), lora=True),
+    "lora-128": Row("llama", options=(("max_lora_rank", 128),), lora=True),
     "w8a8": Row("llama", "bfloat16", quantised=True),  # CANN takes no FLOAT16 scales of weights for FLOAT16 outputs
     "tensor-parallel-2": Row("llama", options=(("tensor_parallel_size", 2),)),
 }

@@ -32,6 +32,7 @@ class Call(IntEnum):
     PROGRAM = 8  # keeps the steps of a captured graph as a program, which is launched like a plan
     REPLACE = 9  # replaces a step of a program
     INFER = 10  # descriptions of the outputs that arguments without outputs have
+    KERNEL = 11  # a kernel that was launched as a binary, and its arguments: a plan that runs once
 
 
 class Step(IntEnum):

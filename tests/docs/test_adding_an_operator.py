@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ascend_aclnn.backends.interface import Backend
+from ascend_aclnn.reference import kernels
 from ascend_aclnn.rules.language import dtype_families
 
 ROOT = Path(__file__).parents[2]
@@ -66,6 +68,16 @@ def test_the_test_of_the_repository_passes(each_backend: Backend) -> None:
     scope: dict[str, Any] = {}
     exec(next(block for block in blocks("python") if block.startswith("# of tests")), scope)
     scope["test_embedding"](each_backend)
+
+
+def test_the_kernel_runs() -> None:
+    exec(next(block for block in blocks("python") if block.startswith("# my_kernels.py")), {})
+    x, y = np.arange(6, dtype=np.float16), np.zeros(6, np.float16)
+    try:
+        kernels.run("scale_rows", x, y, 2, 3, 0.5)
+    finally:
+        kernels.KERNELS.pop("scale_rows", None)
+    assert y.tolist() == [0, 0.5, 1, 1.5, 2, 2.5]
 
 
 def test_every_family_of_dtypes_is_listed() -> None:

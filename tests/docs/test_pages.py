@@ -240,7 +240,7 @@ def test_the_page_on_ranks_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 # Blocks that run elsewhere, or in another program: page -> how many, and where.
 ELSEWHERE = {
     "README.md": (1, "torch tensors of a device: tests/emulator/clients"),
-    "docs/adding-an-operator.md": (3, "test_adding_an_operator.py"),
+    "docs/adding-an-operator.md": (4, "test_adding_an_operator.py"),
     "docs/distributed.md": (2, "two ranks, and two devices: tests/collectives"),
     "docs/emulator/graphs.md": (1, "tests/emulator/clients/suite_graphs.py"),
     "docs/emulator/torch-npu.md": (1, "tests/emulator/test_activate.py"),

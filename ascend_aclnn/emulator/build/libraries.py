@@ -54,8 +54,8 @@ _LIBRARIES = {
     "libascend_protobuf.so": Library(),
     "libacl_tdt_channel.so": Library(functions=("libacl_tdt_channel.so",), needs=("libascendcl.so",)),
     "libacl_tdt_queue.so": Library(functions=("libacl_tdt_queue.so",), needs=("libascendcl.so",)),
-    # asnumpy links against the first, others against both; they use nothing of them here.
-    "libruntime.so": Library(),
+    # asnumpy links against it, and uses nothing of it here; code of tilings in extensions opens it and looks up rtGetSocVersion.
+    "libruntime.so": Library(needs=("libascendcl.so",)),
     "libplatform.so": Library("platform", functions=("libplatform.so",), needs=("libascendcl.so",)),
     # Extensions with kernels of their own (vllm-ascend's) link against these: two or three functions, or none.
     "libascendalog.so": Library("log"),

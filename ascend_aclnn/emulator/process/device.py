@@ -36,6 +36,7 @@ from ascend_aclnn.core.errors import (
     OUT_OF_MEMORY,
     PARAM_INVALID,
     AclError,
+    DataError,
     RuleViolation,
 )
 from ascend_aclnn.core.socs import DEFAULT_SOC
@@ -47,6 +48,7 @@ from ascend_aclnn.emulator.process.plans import (
     KNOWN,
     BadArgument,
     Bound,
+    KernelPlan,
     NotSupported,
     Plan,
     PlannedTensor,
@@ -56,6 +58,7 @@ from ascend_aclnn.emulator.process.plans import (
 from ascend_aclnn.emulator.process.programs import Program, read_steps
 from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where, kinds
 from ascend_aclnn.numerics import floating_errors
+from ascend_aclnn.reference import kernels
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
 if TYPE_CHECKING:  # imported by their users: the process should start soon
@@ -108,6 +111,7 @@ class Device:
             Call.PROGRAM: self.make_program,
             Call.REPLACE: self.replace_step,
             Call.INFER: self.infer,
+            Call.KERNEL: self.prepare_kernel,
         }
         self._times: list[tuple[int, int, int]] = []  # of launches with a correlation: it, begin, end
         self.memory = memory
@@ -278,6 +282,20 @@ class Device:
         self.plans[number] = plan
         return 0, b""
 
+    def prepare_kernel(self, payload: bytes) -> tuple[int, bytes]:
+        """A kernel that was launched as a binary: plan, length of the name, name, arguments. The answer: its pointers (u64)."""
+        number, length = struct.unpack_from("<QQ", payload)
+        name, arguments = payload[16 : 16 + length].decode("utf-8", "replace"), payload[16 + length :]
+        entry = kernels.find(name)
+        if entry is None:
+            return FIND_KERNEL_ERROR, b""
+        try:
+            plan = KernelPlan(entry, arguments)
+        except DataError as error:
+            return PARAM_INVALID, f"{name}: {error.argument}: {error.detail}".encode()
+        self.plans[number] = plan
+        return 0, struct.pack(f"<{len(plan.pointers)}Q", *plan.pointers)
+
     def launch(self, number: int, data: memoryview, at: int) -> Optional[tuple[int, bytes]]:
         """Phase two: a plan on an offset in device memory for each tensor, which begin somewhere in the data.
 
@@ -292,6 +310,8 @@ class Device:
             changed = bound()
         except AclError as error:
             return error.status, _text(plan.name, error)
+        except DataError as error:  # of a kernel: operators make it an AclError
+            return PARAM_INVALID, f"{plan.name}: {error}".encode()
         except Exception:
             return INNER_ERROR, _unexpected(plan.name)
         finally:
@@ -301,7 +321,9 @@ class Device:
 
     def _bind_once(self, plan: Plan, addresses: bytes) -> Bound:
         bound = plan.bind(self.backend, self.memory, addresses)
-        return bound if self.faults is None else self.faults.around(plan, self.memory, addresses, bound)
+        if self.faults is None or isinstance(plan, KernelPlan):  # faults are of operators
+            return bound
+        return self.faults.around(plan, self.memory, addresses, bound)
 
     def _bind(self, plan: Plan, addresses: bytes) -> Bound:
         bound = self._bind_once(plan, addresses)

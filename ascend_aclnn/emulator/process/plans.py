@@ -18,6 +18,7 @@ from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.reference.kernels import Kernel, Pointer
 
 if TYPE_CHECKING:  # imported by its users: the process should start soon
     from ascend_aclnn.emulator.process import single_operators
@@ -324,6 +325,30 @@ class SinglePlan(Plan):
                 data = memory[offset : offset + planned.extent]
             tensors.append(Tensor.on(HostStorage.over(backend, data), planned.spec))
         return tensors
+
+
+class KernelPlan(Plan):
+    """The reference of a kernel that was launched as a binary, on the arguments of one launch."""
+
+    once = True
+    addresses = 0
+
+    def __init__(self, kernel: Kernel, arguments: bytes) -> None:
+        self._kernel = kernel
+        self._values = kernel.read(arguments)
+        self.pointers = [value.address for value in self._values if isinstance(value, Pointer) and value]
+        self.tensors = []
+        self.bound = {}
+
+    @property
+    def name(self) -> str:
+        return self._kernel.name
+
+    def bind(self, backend: NumpyBackend, memory: Memory, addresses: bytes) -> Bound:
+        def run() -> None:
+            self._kernel.function(*self._values)
+
+        return run
 
 
 _COUNTED = (Kind.TENSOR_LIST, Kind.SCALAR_LIST, Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY, Kind.STRING)

@@ -1,9 +1,13 @@
 /*
- * Kernels that a client brings along as binaries. They cannot run here, and code that compilers generate to launch them ignores
- * statuses. So binaries are loaded and functions are found, by name, and a launch breaks its stream for good: every later wait for
- * it fails with the kernel's name. A kernel must never look as if it had run.
+ * Kernels that a client brings along as binaries. They cannot run here: binaries are loaded and functions are found, by name, and a
+ * launch runs the reference that is registered for the name in the device process. Without one it breaks its stream for good, since
+ * code that compilers generate to launch kernels ignores statuses: every later wait for the stream fails with the kernel's name. A
+ * kernel must never look as if it had run.
  */
 #include "ascendcl/core/api_entry.h"
+#include "ascendcl/kernel/binary.h"
+#include "ascendcl/memory/memory.h"
+#include "ascendcl/memory/peers.h"
 #include "ascendcl/stream/stream.h"
 
 #include <stdio.h>
@@ -54,7 +58,7 @@ static void name_of(const void *function, char *name, size_t size) {
     snprintf(name, size, "(unknown)");
     pthread_mutex_lock(&kernels_lock);
     for (const kernel *k = kernels; k != NULL; k = k->next) {
-        if ((const void *)k == function || (k->stub != NULL && k->stub == function) || k->binary == function) {
+        if ((const void *)k == function || (k->stub != NULL && k->stub == function)) {
             snprintf(name, size, "%s", k->name);
             break;
         }
@@ -62,19 +66,43 @@ static void name_of(const void *function, char *name, size_t size) {
     pthread_mutex_unlock(&kernels_lock);
 }
 
+/* The name behind a number in a binary. */
+static void name_of_entry(const emu_binary *binary, uint64_t entry, char *name, size_t size) {
+    const char *function = emu_binary_function(binary, entry);
+    if (function != NULL) snprintf(name, size, "%s", function);
+    else snprintf(name, size, "(entry %llu)", (unsigned long long)entry);
+}
+
 /* ------------------------------------------------------------------------------------------------------------- binaries */
 
-static int load(void **handle) {
+/* What aclrtCreateBinary makes: data of the client's. */
+typedef struct {
+    const void *data;
+    size_t size;
+} binary_data;
+
+/* What rtDevBinaryRegister and rtRegisterAllKernel take. */
+typedef struct {
+    uint32_t magic, version;
+    const void *data;
+    uint64_t length;
+} runtime_binary;
+
+static int load(const void *data, size_t size, void **handle) {
     if (handle == NULL) return emu_null_argument("binHandle");
-    *handle = malloc(1); /* an address of its own */
-    if (*handle == NULL) abort();
+    *handle = emu_binary_read(data, data != NULL ? size : 0);
     return 0;
+}
+
+static int load_registered(const void *bin, void **handle) {
+    const runtime_binary *binary = bin;
+    return load(binary != NULL ? binary->data : NULL, binary != NULL ? binary->length : 0, handle);
 }
 
 static int unload(void *handle) {
     if (handle == NULL) return emu_null_argument("binHandle");
     remove_kernels(handle);
-    free(handle);
+    emu_binary_free(handle);
     return 0;
 }
 
@@ -86,7 +114,9 @@ static int find_function(const void *binary, const char *name, aclrtFuncHandle *
 
 API aclrtBinary aclrtCreateBinary(const void *data, size_t dataLen) {
     ENTER_OR_NULL("aclrtCreateBinary");
-    return (aclrtBinary)(data != NULL && dataLen > 0 ? malloc(1) : NULL);
+    binary_data *binary = data != NULL && dataLen > 0 ? malloc(sizeof *binary) : NULL;
+    if (binary != NULL) *binary = (binary_data){data, dataLen};
+    return (aclrtBinary)binary;
 }
 
 API aclError aclrtDestroyBinary(aclrtBinary binary) {
@@ -97,19 +127,23 @@ API aclError aclrtDestroyBinary(aclrtBinary binary) {
 
 API aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle *binHandle) {
     ENTER("aclrtBinaryLoad");
-    return binary == NULL ? emu_null_argument("binary") : load((void **)binHandle);
+    if (binary == NULL) return emu_null_argument("binary");
+    const binary_data *source = (const void *)binary;
+    return load(source->data, source->size, (void **)binHandle);
 }
 
 API aclError aclrtBinaryLoadFromFile(const char *binPath, aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle) {
     ENTER("aclrtBinaryLoadFromFile");
     (void)options;
-    return binPath == NULL ? emu_null_argument("binPath") : load((void **)binHandle);
+    if (binPath == NULL || binHandle == NULL) return emu_null_argument(binPath == NULL ? "binPath" : "binHandle");
+    *binHandle = (aclrtBinHandle)emu_binary_read_file(binPath);
+    return 0;
 }
 
 API aclError aclrtBinaryLoadFromData(const void *data, size_t length, const aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle) {
     ENTER("aclrtBinaryLoadFromData");
-    (void)length, (void)options;
-    return data == NULL ? emu_null_argument("data") : load((void **)binHandle);
+    (void)options;
+    return data == NULL ? emu_null_argument("data") : load(data, length, (void **)binHandle);
 }
 
 API aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle) {
@@ -124,21 +158,20 @@ API aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char *
 
 API aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle *funcHandle) {
     ENTER("aclrtBinaryGetFunctionByEntry");
-    char name[64];
-    snprintf(name, sizeof name, "(entry %llu)", (unsigned long long)funcEntry);
+    char name[200];
+    if (binHandle == NULL) return emu_null_argument("binHandle");
+    name_of_entry((const void *)binHandle, funcEntry, name, sizeof name);
     return find_function(binHandle, name, funcHandle);
 }
 
 API int32_t rtDevBinaryRegister(const void *bin, void **hdl) {
     ENTER("rtDevBinaryRegister");
-    (void)bin;
-    return load(hdl);
+    return load_registered(bin, hdl);
 }
 
 API int32_t rtRegisterAllKernel(const void *bin, void **hdl) {
     ENTER("rtRegisterAllKernel");
-    (void)bin;
-    return load(hdl);
+    return load_registered(bin, hdl);
 }
 
 API int32_t rtDevBinaryUnRegister(void *hdl) {
@@ -165,89 +198,204 @@ API int32_t rtFunctionGetMetaInfoSize(const void *funcHandle, int32_t type, size
 
 /* ------------------------------------------------------------------------------------------------------------- launches */
 
-static int refuse(const char *name) {
-    return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EMULATOR_KERNEL_BINARY",
-                    "the kernel %s was launched as a binary; the emulated device computes operators, not binaries", name);
+/* A launch that the device process computes. */
+typedef struct {
+    emu_task task;
+    uint32_t count;
+    void *addresses[]; /* that the kernel gets, pinned */
+} kernel_launch;
+
+static void unpin_all(kernel_launch *l) {
+    for (uint32_t i = 0; i < l->count; i++) emu_memory_unpin(emu_memory_device(l->addresses[i]), l->addresses[i]);
+    l->count = 0;
 }
 
-/* Breaks the stream, and refuses the launch. */
-static int launch(const void *function, aclrtStream handle) {
-    char name[200];
-    name_of(function, name, sizeof name);
+static void finish_launch(emu_task *task) {
+    unpin_all((kernel_launch *)task);
+    emu_buffer_free(&task->request);
+    free(task);
+}
+
+/* A captured launch lets go of its memory. */
+static void describe_launch(emu_task *task, emu_captured *captured) {
+    kernel_launch *l = (kernel_launch *)task;
+    const uint64_t kind = STEP_LAUNCH;
+    captured->type = ACL_MODEL_RI_TASK_KERNEL;
+    emu_captured_step(captured, &kind, 1);
+    emu_captured_step(captured, (const uint64_t *)task->request.data, task->request.size / sizeof(uint64_t));
+    for (uint32_t i = 0; i < l->count; i++) /* stands for its allocation */
+        emu_captured_use(captured, emu_memory_device(l->addresses[i]), l->addresses[i], 1, "an argument of a kernel");
+    unpin_all(l);
+}
+
+static int fail_as_told(emu_task *task, int status, emu_buffer *answer) {
+    (void)task;
+    if (status != 0 && answer->size > 0) {
+        emu_buffer_put(answer, "", 1);
+        emu_fail_with(status, (const char *)answer->data);
+    }
+    return status;
+}
+
+/* Arguments as a launcher passes them: a structure on the host, or NULL where they lie elsewhere. */
+typedef struct {
+    const void *data;
+    size_t size;
+} host_arguments;
+
+static int refuse(const char *name, const char *reason) {
+    return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EMULATOR_KERNEL_BINARY", "the kernel %s was launched as a binary; %s", name, reason);
+}
+
+/* Pins what a kernel's pointers point to; whole allocations count as written. */
+static int pin_all(emu_device *device, kernel_launch *l, const uint64_t *addresses, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        void *address = (void *)(uintptr_t)addresses[i];
+        emu_device *home;
+        uint64_t offset, size;
+        const uint8_t *start;
+        int status = emu_operand_pin(device, address, 1, "an argument of a kernel", &home, &offset);
+        if (status != 0) return status;
+        l->addresses[l->count++] = address;
+        if (emu_validates() && emu_memory_own_block(home, address, &start, &size)) emu_validate_written(start, size);
+    }
+    return 0;
+}
+
+/* Asks the device process for the kernel's reference, and queues the launch. `arguments`: NULL where they lie elsewhere. */
+static int compute(const char *name, emu_stream *stream, const host_arguments *arguments) {
+    static _Atomic uint64_t numbers;
+    if (arguments == NULL) return refuse(name, "where its arguments lie is not supported");
+    uint64_t number = ++numbers | 1ull << 62; /* beside the plans of operators and of single operators */
+    uint64_t length = strlen(name);
+    emu_buffer request = {0}, answer = {0};
+    emu_buffer_put(&request, &number, sizeof number);
+    emu_buffer_put(&request, &length, sizeof length);
+    emu_buffer_put(&request, name, length);
+    if (arguments->data != NULL) emu_buffer_put(&request, arguments->data, arguments->size);
+    emu_device *device = emu_stream_device(stream);
+    int status = emu_link_call(device, CALL_KERNEL, &request, &answer);
+    emu_buffer_free(&request);
+    if (status == ACLNN_ERR_INNER_FIND_KERNEL_ERROR) {
+        emu_buffer_free(&answer);
+        return refuse(name, "no reference is registered for it (emulator run --operators)");
+    }
+    size_t count = status == 0 ? answer.size / sizeof(uint64_t) : 0;
+    kernel_launch *l = calloc(1, sizeof *l + count * sizeof l->addresses[0]);
+    if (l == NULL) abort();
+    l->task = (emu_task){.finish = finish_launch, .answered = fail_as_told, .describe = describe_launch, .routine = emu_routine()};
+    emu_buffer_put(&l->task.request, &number, sizeof number);
+    status = status == 0 ? pin_all(device, l, (const uint64_t *)(const void *)answer.data, count) : fail_as_told(&l->task, status, &answer);
+    emu_buffer_free(&answer);
+    if (status == 0) return emu_stream_enqueue(stream, &l->task);
+    finish_launch(&l->task);
+    return status;
+}
+
+/* Launches a kernel; what cannot be launched breaks the stream. */
+static int launch_name(const char *name, aclrtStream handle, const host_arguments *arguments) {
     EMU_HELD emu_stream *stream = NULL;
     int status = emu_stream_acquire(handle, &stream);
-    if (status != 0) return status;
-    status = refuse(name);
-    emu_stream_break(stream, status);
+    if (status != 0 || emu_config()->noop) return status;
+    status = compute(name, stream, arguments);
+    if (status != 0) emu_stream_break(stream, status);
     return status;
+}
+
+static int launch(const void *function, aclrtStream handle, const host_arguments *arguments) {
+    char name[200];
+    name_of(function, name, sizeof name);
+    return launch_name(name, handle, arguments);
+}
+
+/* The arguments of rtArgsEx_t, NULL where the runtime would change them on their way: host inputs, and tiling data behind them. */
+static const host_arguments *plain_arguments(const void *info, host_arguments *arguments) {
+    const struct {
+        const void *args, *host_inputs;
+        uint32_t size, tiling_address, tiling_data;
+        uint16_t host_input_count;
+        uint8_t has_tiling, on_device;
+    } *extended = info;
+    if (info == NULL || extended->host_input_count > 0 || extended->has_tiling || extended->on_device) return NULL;
+    *arguments = (host_arguments){extended->args, extended->size};
+    return arguments;
+}
+
+static int launch_entry(void *binary, uint64_t entry, const void *info, aclrtStream stream) {
+    char name[200];
+    host_arguments arguments;
+    if (binary == NULL) return emu_null_argument("hdl");
+    name_of_entry(binary, entry, name, sizeof name);
+    return launch_name(name, stream, plain_arguments(info, &arguments));
 }
 
 API aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t blockDim, const void *argsData, size_t argsSize, aclrtStream stream) {
     ENTER("aclrtLaunchKernel");
     (void)blockDim, (void)argsData, (void)argsSize;
-    return launch(funcHandle, stream);
+    return launch(funcHandle, stream, NULL);
 }
 
 API aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t blockDim, aclrtStream stream, aclrtLaunchKernelCfg *cfg,
                                          aclrtArgsHandle argsHandle, void *reserve) {
     ENTER("aclrtLaunchKernelWithConfig");
     (void)blockDim, (void)cfg, (void)argsHandle, (void)reserve;
-    return launch(funcHandle, stream);
+    return launch(funcHandle, stream, NULL);
 }
 
 API aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize,
                                  aclrtLaunchKernelCfg *cfg, aclrtStream stream) {
     ENTER("aclrtLaunchKernelV2");
     (void)numBlocks, (void)argsData, (void)argsSize, (void)cfg;
-    return launch(funcHandle, stream);
+    return launch(funcHandle, stream, NULL);
 }
 
 API aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg,
                                            void *hostArgs, size_t argsSize, void *placeHolderArray,
                                            size_t placeHolderNum) {
     ENTER("aclrtLaunchKernelWithHostArgs");
-    (void)numBlocks, (void)cfg, (void)hostArgs, (void)argsSize, (void)placeHolderArray, (void)placeHolderNum;
-    return launch(funcHandle, stream);
+    (void)numBlocks, (void)cfg, (void)placeHolderArray;
+    return launch(funcHandle, stream, placeHolderNum > 0 ? NULL : &(host_arguments){hostArgs, argsSize});
 }
 
 API int32_t rtKernelLaunch(const void *stubFunc, uint32_t blockDim, void *args, uint32_t argsSize, void *smDesc, aclrtStream stm) {
     ENTER("rtKernelLaunch");
-    (void)blockDim, (void)args, (void)argsSize, (void)smDesc;
-    return launch(stubFunc, stm);
+    (void)blockDim, (void)smDesc;
+    return launch(stubFunc, stm, &(host_arguments){args, argsSize});
 }
 
 API int32_t rtKernelLaunchWithFlagV2(const void *stubFunc, uint32_t blockDim, void *argsInfo, void *smDesc, aclrtStream stm,
                                      uint32_t flags, const void *cfgInfo) {
     ENTER("rtKernelLaunchWithFlagV2");
-    (void)blockDim, (void)argsInfo, (void)smDesc, (void)flags, (void)cfgInfo;
-    return launch(stubFunc, stm);
+    (void)blockDim, (void)smDesc, (void)flags, (void)cfgInfo;
+    host_arguments arguments;
+    return launch(stubFunc, stm, plain_arguments(argsInfo, &arguments));
 }
 
 API int32_t rtKernelLaunchWithHandle(void *hdl, uint64_t tilingKey, uint32_t blockDim, void *argsInfo, void *smDesc, aclrtStream stm,
                                      const void *kernelInfo) {
     ENTER("rtKernelLaunchWithHandle");
-    (void)tilingKey, (void)blockDim, (void)argsInfo, (void)smDesc, (void)kernelInfo;
-    return launch(hdl, stm);
+    (void)blockDim, (void)smDesc, (void)kernelInfo;
+    return launch_entry(hdl, tilingKey, argsInfo, stm);
 }
 
 API int32_t rtKernelLaunchWithHandleV2(void *hdl, uint64_t tilingKey, uint32_t blockDim, void *argsInfo, void *smDesc, aclrtStream stm,
                                        const void *cfgInfo) {
     ENTER("rtKernelLaunchWithHandleV2");
-    (void)tilingKey, (void)blockDim, (void)argsInfo, (void)smDesc, (void)cfgInfo;
-    return launch(hdl, stm);
+    (void)blockDim, (void)smDesc, (void)cfgInfo;
+    return launch_entry(hdl, tilingKey, argsInfo, stm);
 }
 
 API int32_t rtVectorCoreKernelLaunchWithHandle(void *hdl, uint64_t tilingKey, uint32_t blockDim, void *argsInfo, void *smDesc,
                                                aclrtStream stm, const void *cfgInfo) {
     ENTER("rtVectorCoreKernelLaunchWithHandle");
-    (void)tilingKey, (void)blockDim, (void)argsInfo, (void)smDesc, (void)cfgInfo;
-    return launch(hdl, stm);
+    (void)blockDim, (void)smDesc, (void)cfgInfo;
+    return launch_entry(hdl, tilingKey, argsInfo, stm);
 }
 
 /* Without a stream to break, the default stream of the thread's context is broken. */
 API int32_t rtLaunch(const void *stubFunc) {
     ENTER("rtLaunch");
-    return launch(stubFunc, NULL);
+    return launch(stubFunc, NULL, NULL);
 }
 
 __attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_KERNELS, &kernels_lock, NULL); }

@@ -1,0 +1,161 @@
+"""References of kernels that clients launch as binaries, by the kernel's name.
+
+    @kernel("void scale_rows(GM_ADDR x, GM_ADDR y, uint32_t rows, uint32_t columns, float scale)")
+    def scale_rows(x: Pointer, y: Pointer, rows: int, columns: int, scale: float) -> None:
+        y.array((rows, columns), np.float16)[...] = x.array((rows, columns), np.float16) * scale
+
+On a card such a kernel runs; the emulated device calls the function in its place, in the order of the stream. A module with such
+functions is named by ``ascend-aclnn emulator run --operators``. ``run`` calls one on arrays, for its tests.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from typing import Any, Callable, NamedTuple, Optional, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.core import addresses
+from ascend_aclnn.core.errors import DataError
+
+_POINTER = "Q"
+# The letter of struct for a C type.
+_LETTERS = {
+    "bool": "?",
+    "int8_t": "b",
+    "uint8_t": "B",
+    "int16_t": "h",
+    "uint16_t": "H",
+    "int32_t": "i",
+    "int": "i",
+    "uint32_t": "I",
+    "int64_t": "q",
+    "uint64_t": "Q",
+    "float": "f",
+    "double": "d",
+}
+
+
+class Pointer:
+    """An address that a kernel gets. It is false where it is null."""
+
+    def __init__(self, address: int, name: str, memory: Optional[addresses.Bytes] = None) -> None:
+        """``memory``: what lies there, where it is the memory of an array on the host."""
+        self.address = address
+        self.name = name
+        self._memory = memory
+
+    def __bool__(self) -> bool:
+        return self.address != 0
+
+    def array(self, shape: Union[int, Sequence[int]], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """The elements at the address, in C order: what is assigned to them is written. DataError where there is no memory."""
+        lengths = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
+        size = int(np.prod(lengths, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if size <= 0:
+            return np.empty(lengths, dtype)
+        memory = addresses.find(self.address, size) if self._memory is None else self._memory[:size]
+        if memory is None or memory.size < size:
+            raise DataError(
+                self.name, f"is {self.address:#x}; {size} bytes are read or written there, and memory ends before"
+            )
+        return memory.view(dtype).reshape(lengths)
+
+
+class Parameter(NamedTuple):
+    name: str
+    letter: str
+    offset: int  # in the launch's arguments
+    is_pointer: bool
+
+
+class Kernel(NamedTuple):
+    name: str
+    parameters: tuple[Parameter, ...]
+    size: int  # of the arguments, in bytes; compilers append more
+    function: Callable[..., None]
+
+    def read(self, arguments: bytes) -> list[Any]:
+        """The values of a launch's arguments: Pointers and numbers. DataError where they are too short."""
+        if len(arguments) < self.size:
+            raise DataError("arguments", f"have {len(arguments)} bytes; the registered prototype needs {self.size}")
+        values = []
+        for name, letter, offset, is_pointer in self.parameters:
+            (value,) = struct.unpack_from(f"<{letter}", arguments, offset)
+            values.append(Pointer(value, name) if is_pointer else value)
+        return values
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def kernel(*prototypes: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Registers a function as what kernels with these C prototypes compute.
+
+    It takes a Pointer for each pointer (``GM_ADDR`` or ``*``) and a number for each scalar, in C order, and writes its results
+    through the pointers. DataError means bad arguments: the stream gets an error. Arguments lie as launchers lay them out, at
+    multiples of their sizes and of 4. ValueError for a prototype that cannot be read.
+    """
+    declared = [_parse(prototype) for prototype in prototypes]
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        for name, parameters, size in declared:
+            KERNELS[name] = Kernel(name, parameters, size, function)
+        return function
+
+    return register
+
+
+def find(name: str) -> Optional[Kernel]:
+    """The kernel registered by a name, None where there is none."""
+    return KERNELS.get(name)
+
+
+def run(name: str, *arguments: Any) -> None:
+    """Runs a kernel on the host, for tests: contiguous arrays or None stand for pointers, numbers for scalars, in C order.
+
+    Scalars become what the launch's bytes say, as on a device. KeyError for a kernel that is not registered, ValueError where the
+    arguments are not what its prototype says.
+    """
+    entry = KERNELS[name]
+    packed, arrays = bytearray(entry.size), {}
+    for (parameter, letter, offset, is_pointer), value in zip(entry.parameters, arguments):
+        if is_pointer and value is not None:
+            if not value.flags.c_contiguous:
+                raise ValueError(f"kernel {name}: {parameter} is not contiguous")
+            arrays[parameter] = value.reshape(-1).view(np.uint8)
+            value = value.ctypes.data
+        struct.pack_into(f"<{letter}", packed, offset, 0 if is_pointer and value is None else value)
+    if len(arguments) != len(entry.parameters):
+        raise ValueError(f"kernel {name}: {len(arguments)} arguments; the prototype has {len(entry.parameters)}")
+    values = entry.read(bytes(packed))
+    for at, value in enumerate(values):
+        if isinstance(value, Pointer) and value:
+            values[at] = Pointer(value.address, value.name, arrays[value.name])
+    entry.function(*values)
+
+
+def _parse(prototype: str) -> tuple[str, tuple[Parameter, ...], int]:
+    match = re.fullmatch(r'\s*(?:extern\s+"C"\s+)?(?:\w+\s+)*?void\s+(\w+)\s*\((.*)\)\s*;?\s*', prototype, re.S)
+    if match is None:
+        raise ValueError(f"kernel: {prototype!r} is no prototype of the form  void name(GM_ADDR x, uint32_t count)")
+    parameters, end = [], 0
+    for declaration in filter(None, map(str.strip, match[2].split(","))):
+        words = re.fullmatch(r"(.*?)(\w+)", declaration, re.S)
+        type_name = "" if words is None else words[1].strip()
+        is_pointer = "*" in type_name or type_name == "GM_ADDR"
+        letter = _POINTER if is_pointer else _LETTERS.get(type_name.removeprefix("const "))
+        if words is None or letter is None:
+            raise ValueError(f"kernel {match[1]}: {declaration!r}; types are GM_ADDR, T * and {', '.join(_LETTERS)}")
+        size = struct.calcsize(f"<{letter}")
+        step = max(size, 4)
+        offset = -(-end // step) * step
+        parameters.append(Parameter(words[2], letter, offset, is_pointer))
+        end = offset + size
+    return match[1], tuple(parameters), end
+
+
+__all__ = ["DataError", "Kernel", "Pointer", "find", "kernel", "run"]
