@@ -1,15 +1,32 @@
 """Division by zero, overflow and the like give what IEEE 754 says, without NumPy's warnings.
 
-``np.errstate`` takes as long as a small operator. Who runs many operators, a graph or the device process, enters it once.
+``np.errstate`` takes as long as a small operator, since it works out its value each time. Here the value is worked out once.
+Who runs many operators, a graph or the device process, enters a block for all of them.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from contextlib import AbstractContextManager
+from typing import Any, Callable
 
 import numpy as np
+
+
+def _switches() -> tuple[Callable[[], Any], Callable[[Any], Any]]:
+    """What turns warnings off on this thread, and what takes its result and turns them on again.
+
+    From NumPy 2 on the state is a context variable, which has no public name; without it ``np.seterr`` does the same.
+    """
+    try:
+        from numpy._core.umath import _extobj_contextvar as variable
+    except ImportError:
+        return lambda: np.seterr(all="ignore"), lambda before: np.seterr(**before)
+    with np.errstate(all="ignore"):
+        silent = variable.get()
+    return lambda: variable.set(silent), variable.reset
+
+
+silence, restore = _switches()
 
 
 class _Thread(threading.local):
@@ -17,12 +34,18 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-_ALREADY = contextlib.nullcontext()
 
 
-def ignored() -> AbstractContextManager[object]:
+class ignored:  # a block, like np.errstate
     """A block for one operator."""
-    return _ALREADY if _thread.ignored else np.errstate(all="ignore")
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before = silence()
+
+    def __exit__(self, *exception: object) -> None:
+        restore(self._before)
 
 
 def are_ignored() -> bool:
@@ -30,19 +53,18 @@ def are_ignored() -> bool:
     return _thread.ignored
 
 
-class ignored_in_all:  # a block, like np.errstate
+class ignored_in_all(ignored):
     """A block for many operators of this thread."""
 
-    __slots__ = ("_before", "_errstate")
+    __slots__ = ("_outer",)
 
     def __enter__(self) -> None:
-        self._before, self._errstate = _thread.ignored, np.errstate(all="ignore")
-        self._errstate.__enter__()
-        _thread.ignored = True
+        self._outer, _thread.ignored = _thread.ignored, True
+        super().__enter__()
 
     def __exit__(self, *exception: object) -> None:
-        _thread.ignored = self._before
-        self._errstate.__exit__(None, None, None)
+        super().__exit__(*exception)
+        _thread.ignored = self._outer
 
 
-__all__ = ["are_ignored", "ignored", "ignored_in_all"]
+__all__ = ["are_ignored", "ignored", "ignored_in_all", "restore", "silence"]

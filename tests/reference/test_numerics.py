@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from reference_tools import BF16, F16, F32, bits, garbage, same
 
-from ascend_aclnn.numerics import BLOCK, DataError, for_blocks, round_into, scratch, threads, widen
+from ascend_aclnn.numerics import BLOCK, DataError, floating_errors, for_blocks, round_into, scratch, threads, widen
 
 EVERY_CODE = np.arange(1 << 16, dtype=np.uint16)
 
@@ -353,3 +354,19 @@ def test_a_data_error_travels() -> None:
     error = pickle.loads(pickle.dumps(DataError("indices", "element [3] is 9; allowed: 0 to 4")))
     assert (error.argument, error.detail) == ("indices", "element [3] is 9; allowed: 0 to 4")
     assert str(error) == "indices: element [3] is 9; allowed: 0 to 4"
+
+
+@pytest.mark.parametrize("public", [False, True], ids=["by NumPy's variable", "by np.seterr"])
+def test_warnings_are_off_in_a_block_and_as_before_behind_it(public: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if public:  # as where NumPy's variable is not to be had
+        monkeypatch.setitem(sys.modules, "numpy._core.umath", None)
+    silence, restore = floating_errors._switches()
+    with np.errstate(divide="raise", over="warn"):
+        before = np.geterr()
+        state = silence()
+        assert set(np.geterr().values()) == {"ignore"}
+        inner = silence()
+        restore(inner)
+        assert set(np.geterr().values()) == {"ignore"}
+        restore(state)
+        assert np.geterr() == before

@@ -30,6 +30,7 @@ from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.numerics import floating_errors
+from ascend_aclnn.numerics.floating_errors import restore, silence
 from ascend_aclnn.reference.declare import REFERENCES, Reference
 from ascend_aclnn.reference.unavailable import REASONS
 from ascend_aclnn.rules.language import RULES, Call
@@ -241,41 +242,45 @@ class Runner:
         return any(array.size == 0 for i in self._idle for array in _all_arrays([arguments[i]]))
 
     def _run_raw(self, arguments: Sequence[Any]) -> None:
+        before = silence()
         try:
-            with floating_errors.ignored():
-                outputs = tuple([arguments[i] for i in self._outputs])
-                unwritten = self._reference.function(*[arguments[i] for i in self._inputs], out=outputs)
-                if unwritten is not None:
-                    self._zero(unwritten)
+            outputs = tuple([arguments[i] for i in self._outputs])
+            unwritten = self._reference.function(*[arguments[i] for i in self._inputs], out=outputs)
+            if unwritten is not None:
+                self._zero(unwritten)
         except Exception as error:
             self._fail(error, arguments)
+        finally:
+            restore(before)
 
     def _run_small(self, arguments: Sequence[Any]) -> None:
+        before = silence()
         try:
-            with floating_errors.ignored():
-                if self._widened:
-                    low = self._widened
-                    inputs = [_widened(arguments[i]) if i in low else arguments[i] for i in self._inputs]
-                else:
-                    inputs = [arguments[i] for i in self._inputs]
-                results = self._reference.function(*inputs)
-                several = results if type(results) is tuple else (results,)
-                if len(several) == len(self._outputs):
-                    for value, i in zip(several, self._outputs):
-                        target = arguments[i]
-                        if type(value) is not np.ndarray or type(target) is not np.ndarray:
-                            break
-                        if target.shape != value.shape:
-                            break
-                        if target.dtype == value.dtype:
-                            np.copyto(target, value)
-                        else:
-                            numerics.round_into(target, value)
+            if self._widened:
+                low = self._widened
+                inputs = [_widened(arguments[i]) if i in low else arguments[i] for i in self._inputs]
+            else:
+                inputs = [arguments[i] for i in self._inputs]
+            results = self._reference.function(*inputs)
+            several = results if type(results) is tuple else (results,)
+            if len(several) == len(self._outputs):
+                for value, i in zip(several, self._outputs):
+                    target = arguments[i]
+                    if type(value) is not np.ndarray or type(target) is not np.ndarray:
+                        break
+                    if target.shape != value.shape:
+                        break
+                    if target.dtype == value.dtype:
+                        np.copyto(target, value)
                     else:
-                        return
-                self._store(results, [arguments[i] for i in self._outputs], None)
+                        numerics.round_into(target, value)
+                else:
+                    return
+            self._store(results, [arguments[i] for i in self._outputs], None)
         except Exception as error:
             self._fail(error, arguments)
+        finally:
+            restore(before)
 
     def _store(self, results: Any, outputs: Sequence[Any], shrink: Optional[Shrink]) -> None:
         """Rounds what the reference returned into the outputs."""
