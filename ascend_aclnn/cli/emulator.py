@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
-from ascend_aclnn.emulator import faults, releases, validation
+from ascend_aclnn.emulator import faults, operators, releases, validation
 from ascend_aclnn.emulator.activate import ASSUMED
 from ascend_aclnn.emulator.build import (
     ATB_HOME,
@@ -215,6 +216,7 @@ def _run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
+    declared = operators.load(options.operators)  # a fault may name one of them
     settings = {
         "ASCEND_EMULATOR_STREAMS": options.streams,
         "ASCEND_EMULATOR_MEMORY": options.memory,
@@ -228,7 +230,8 @@ def _run(options: argparse.Namespace) -> int:
     }
     home = _built(options)
     variables = environment(home, **{key: value for key, value in settings.items() if value is not None})
-    variables.update(_vendor_variables(options.operators, home, variables["LD_LIBRARY_PATH"]))
+    if options.operators:
+        variables = keep_in_front(_with_operators(variables, options.operators, declared, home))
     executable = shutil.which(program[0], path=variables.get("PATH"))
     if executable is None:
         raise ValueError(f"emulator run: {program[0]} was not found, or may not be run")
@@ -239,19 +242,17 @@ def _run(options: argparse.Namespace) -> int:
     return os.execve(executable, program, variables)  # which never returns
 
 
-def _vendor_variables(names: list[str], home: Path, library_path: str) -> dict[str, str]:
+def _with_operators(
+    variables: dict[str, str], names: list[str], declared: list[Operator], home: Path
+) -> dict[str, str]:
     """The environment in which programs and the device process know the operators of some modules."""
-    if not names:
-        return {}
-    from ascend_aclnn.emulator import operators
     from ascend_aclnn.emulator.build.vendor import build_vendor
 
-    declared = operators.load(names)
-    variables = {operators.VARIABLE: ":".join(str(operators.locate(name)) for name in names)}
+    variables = {**variables, operators.VARIABLE: ":".join(str(operators.locate(name)) for name in names)}
     if declared:
         vendor = build_vendor(declared, home)
         variables["ASCEND_CUSTOM_OPP_PATH"] = str(vendor)
-        variables["LD_LIBRARY_PATH"] = f"{vendor / 'op_api' / 'lib'}:{library_path}"
+        variables["LD_LIBRARY_PATH"] = f"{vendor / 'op_api' / 'lib'}:{variables['LD_LIBRARY_PATH']}"
     return variables
 
 

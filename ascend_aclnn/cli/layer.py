@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn.cli import emulator
-from ascend_aclnn.cli.recording import add_bounds, add_failures, size
+from ascend_aclnn.cli.recording import add_bounds, add_failures, add_operators, load_operators, size
 from ascend_aclnn.core import files
 from ascend_aclnn.emulator import validation
 from ascend_aclnn.emulator.build import build
@@ -67,6 +67,7 @@ def add_commands(subparsers: Any) -> None:
     )
     add_failures(command)
     add_bounds(command)
+    add_operators(command)
     command.add_argument("--stacks", action="store_true", help="record the call site of each launch; --check does")
     command.add_argument("--tensor-limit", type=size, metavar="SIZE", help="data of larger tensors are left out (1G)")
     command.add_argument("--file-limit", type=size, metavar="SIZE", help="no data beyond this size of the file (16G)")
@@ -146,6 +147,7 @@ def existing(record: Path) -> list[Path]:
 
 def _checked(options: argparse.Namespace, program: list[str], record: Path) -> int:
     """Runs a program and checks its launches meanwhile; its exit status, or 1 where a launch was wrong."""
+    load_operators(options)
     variables = _variables(options, record, options.check)
     process = subprocess.Popen(program, executable=_executable(program, variables), env=variables)
     watch = _Watch(record, options)

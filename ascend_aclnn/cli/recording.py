@@ -15,6 +15,7 @@ from typing import Any, Optional
 from ascend_aclnn import emulator, selection
 from ascend_aclnn.core.progress import Progress
 from ascend_aclnn.core.socs import known_soc
+from ascend_aclnn.emulator import operators
 from ascend_aclnn.recording import Call, Event, Launch, Recording
 from ascend_aclnn.replay import Outcome, Replay, differences, export, replay, trim
 from ascend_aclnn.replay.collectives import Exchange, exchanges
@@ -46,6 +47,7 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures of what differs")
     add_failures(command)
     add_bounds(command)
+    add_operators(command)
     command.set_defaults(run=run_replay)
 
     parser = subparsers.add_parser("recording", help="show, compare and cut recordings")
@@ -101,6 +103,23 @@ def add_bounds(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_operators(command: argparse.ArgumentParser) -> None:
+    """The option that names modules of operators which the catalog lacks."""
+    command.add_argument(
+        "--operators",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a Python module that declares a vendor's operators with their references, as for emulator run; may be repeated",
+    )
+
+
+def load_operators(options: argparse.Namespace) -> None:
+    """Loads the modules of ``--operators``, and those of the emulated device in whose environment this runs."""
+    operators.load(options.operators)
+    operators.load_from_environment()
+
+
 def size(text: str) -> int:
     """A number of bytes from the command line."""
     match = re.fullmatch("([0-9]{1,18})([KMGT]?)", text, re.IGNORECASE | re.ASCII)
@@ -141,6 +160,7 @@ def run_replay(options: argparse.Namespace) -> int:
     sections: list[str] = []
     reports: list[dict[str, Any]] = []
     lines: list[str] = []
+    load_operators(options)
     kept = Failures(options.failures)
     alike, ran, where = True, False, ""
     for path in options.file:

@@ -4,6 +4,8 @@
     cann/lib64/libopapi.so, ...          shims: the functions that are recorded, and the real library behind them
     cann/include, opp, ...               links to what the CANN has
 
+A vendor's operators are in a library of their own (libcust_opapi.so), which gets a shim in a directory like the vendor's.
+
 It is kept in the emulator's cache, under a digest of what it is made of: these sources, the catalog, the compiler, and the
 path, the size and the time of each library.
 """
@@ -14,6 +16,7 @@ import concurrent.futures
 import hashlib
 import json
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Optional
 
@@ -30,6 +33,7 @@ CSRC = Path(__file__).parent / "csrc"
 CORE = "libascend_layer.so"
 HOME = "cann"  # by this part of the path of a library MindSpore finds where CANN is
 MARK = "layer.json"  # in lib64 of a layer: what it stands in front of, and what it leaves out
+VENDORS = Path("op_api", "lib", "libcust_opapi.so")  # below the directory of a vendor
 _NAMES = (
     "libascendcl.so",
     "libacl_rt.so",
@@ -73,6 +77,13 @@ def _digest(libraries: list[Path], compiler: str) -> str:
     for path in libraries:
         status = path.stat()
         digest.update(os.fsencode(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0"))
+    for path in _own_sources():
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _own_sources() -> Iterator[Path]:
+    """The files of this package that a layer is made of."""
     sources = (
         "layer/csrc/*",
         "layer/build.py",
@@ -85,20 +96,82 @@ def _digest(libraries: list[Path], compiler: str) -> str:
     for pattern in (*sources, "catalog/*.py", "catalog/*.json", "catalog/data/*"):
         for path in sorted(PACKAGE.glob(pattern)):
             if path.is_file() and path.suffix != ".pyc":
-                digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:20]
+                yield path
+
+
+def build_vendor(root: Path, layer: Path) -> Path:
+    """A directory that looks like a vendor's, with a shim where its library of operators is; made once for each state of both."""
+    library = root / VENDORS
+    status = library.stat()
+    compiler = find_compiler()
+    text = f"{identity(compiler)}\0{' '.join(FLAGS)}\0{layer}\0{library}\0{status.st_size}\0{status.st_mtime_ns}"
+    digest = hashlib.sha256(os.fsencode(text))
+    for path in (*sorted((root / "op_api" / "include").glob("*.h")), *_own_sources()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return cache.cached(f"{digest.hexdigest()[:20]}-vendor", lambda work: _make_vendor(work, root, layer, compiler))
+
+
+class _Shims:
+    """Compiles and links shims."""
+
+    def __init__(self, work: Path, compiler: str) -> None:
+        self.sources = work / "build"
+        self.sources.mkdir()
+        self.include = self.sources / "include"
+        headers.write(self.include)
+        (self.sources / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
+        self._compiler = compiler
+        self._flags = [*FLAGS, "-ftls-model=initial-exec", "-fexceptions", "-Wno-unused-parameter"]
+        self._places = [f"-I{place}" for place in (self.include, CSRC, self.sources)]
+
+    def compiled(self, library: str, source: Path) -> Path:
+        target = self.sources / f"{library}.{source.stem}.o"
+        level = "-O2" if library == CORE else "-O1"
+        run_compiler([self._compiler, *self._flags, level, *self._places, "-c", str(source), "-o", str(target)])
+        return target
+
+    def linked(self, target: Path, parts: Iterable[Path], needed: Iterable[str]) -> None:
+        """``needed``: libraries in the order in which they are loaded."""
+        link = [self._compiler, "-shared", "-pthread", "-Wl,-z,now", "-Wl,-z,nodelete", "-Wl,--no-undefined"]
+        link += ["-Wl,-rpath,$ORIGIN", f"-Wl,-soname,{target.name}", "-o", str(target), *map(str, parts)]
+        run_compiler([*link, "-Wl,--no-as-needed", *needed])
+
+    def stand_in(self, soname: str) -> str:
+        return _stand_in(self.sources, self._compiler, soname)
+
+
+def _make_vendor(work: Path, root: Path, layer: Path, compiler: str) -> None:
+    shims = _Shims(work, compiler)
+    behind = root / VENDORS
+    exports = read_library(behind).functions
+    operators, others = generated.vendors_operators(exports, root / "op_api" / "include")
+    target = work / VENDORS
+    target.parent.mkdir(parents=True)
+    source = shims.sources / "vendor.c"
+    lines = [
+        *generated.shim_lines(behind),
+        *generated.operator_lines(operators, exports),
+        *generated.unknown_lines(others),
+    ]
+    source.write_text("\n".join(lines), encoding="utf-8")
+    first = [shims.stand_in(name) for name in _FIRST if (layer / "lib64" / name).exists()]
+    needed = [str(layer / "lib64" / CORE), *first, shims.stand_in(str(behind))]
+    shims.linked(target, [shims.compiled(target.name, source)], needed)
+    for place in (Path(), Path("op_api"), Path("op_api/lib")):
+        for entry in sorted((root / place).iterdir()):
+            if not (work / place / entry.name).exists() and entry.name != cache.MARK:
+                (work / place / entry.name).symlink_to(entry)
+    (target.parent / MARK).write_text(json.dumps({"libraries": [str(behind)], "left_out": {VENDORS.name: others}}))
+    files.remove_tree(shims.sources)
+    cache.finish(work)
 
 
 def _make(work: Path, libraries: list[Path], compiler: str) -> None:
     home = libraries[0].parent.parent
-    lib64, include, sources = work / HOME / "lib64", work / "build" / "include", work / "build"
+    lib64 = work / HOME / "lib64"
     lib64.mkdir(parents=True)
-    sources.mkdir()
-    headers.write(include)
-    (sources / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
+    shims = _Shims(work, compiler)
     installed = home / "include" if (home / "include").is_dir() else None
-    flags = [*FLAGS, "-ftls-model=initial-exec", "-fexceptions", "-Wno-unused-parameter"]
-    places = [f"-I{place}" for place in (include, CSRC, sources)]
     jobs: dict[str, list[Path]] = {CORE: sorted(CSRC.glob("*.c"))}
     left_out: dict[str, list[str]] = {}
     behind: dict[str, Path] = {}
@@ -109,7 +182,10 @@ def _make(work: Path, libraries: list[Path], compiler: str) -> None:
         operators, others = generated.operators_of(exports, installed)
         if others:
             left_out[path.name] = others
-        texts = [list(generated.shim_lines(behind[path.name])), list(generated.function_lines(exports, include))]
+        texts = [
+            list(generated.shim_lines(behind[path.name])),
+            list(generated.function_lines(exports, shims.include)),
+        ]
         texts += [
             list(generated.operator_lines(operators[part::_PARTS], exports))
             for part in range(_PARTS)
@@ -117,15 +193,13 @@ def _make(work: Path, libraries: list[Path], compiler: str) -> None:
         ]
         jobs[path.name] = []
         for number, lines in enumerate(texts):
-            source = sources / f"{path.stem}_{number}.c"
+            source = shims.sources / f"{path.stem}_{number}.c"
             source.write_text("\n".join(lines), encoding="utf-8")
             jobs[path.name].append(source)
     progress = Progress("building the layer", sum(map(len, jobs.values())))
 
     def compile_one(library: str, source: Path) -> Path:
-        target = sources / f"{library}.{source.stem}.o"
-        level = "-O2" if library == CORE else "-O1"
-        run_compiler([compiler, *flags, level, *places, "-c", str(source), "-o", str(target)])
+        target = shims.compiled(library, source)
         progress.step()
         return target
 
@@ -134,16 +208,13 @@ def _make(work: Path, libraries: list[Path], compiler: str) -> None:
             library: [pool.submit(compile_one, library, path) for path in paths] for library, paths in jobs.items()
         }
         for library, futures in objects.items():
-            parts = [str(future.result()) for future in futures]
-            link = [compiler, "-shared", "-pthread", "-Wl,-z,now", "-Wl,-z,nodelete", "-Wl,--no-undefined"]
-            link += ["-Wl,-rpath,$ORIGIN", f"-Wl,-soname,{library}", "-o", str(lib64 / library), *parts]
+            parts = [future.result() for future in futures]
             if library == CORE:
-                run_compiler([*link, "-ldl", "-lm"])
+                shims.linked(lib64 / library, parts, ["-ldl", "-lm"])
                 continue
             needed = [str(lib64 / CORE)]
-            needed += [_stand_in(sources, compiler, name) for name in _FIRST if name in jobs and name != library]
-            needed.append(_stand_in(sources, compiler, str(behind[library])))
-            run_compiler([*link, "-Wl,--no-as-needed", *needed])
+            needed += [shims.stand_in(name) for name in _FIRST if name in jobs and name != library]
+            shims.linked(lib64 / library, parts, [*needed, shims.stand_in(str(behind[library]))])
     for entry in sorted(home.iterdir()):
         if entry.name not in ("lib64", cache.MARK, MARK):
             (work / HOME / entry.name).symlink_to(entry)
@@ -153,7 +224,7 @@ def _make(work: Path, libraries: list[Path], compiler: str) -> None:
         if entry.name not in jobs and entry.name != cache.MARK:
             (lib64 / entry.name).symlink_to(entry)
     (lib64 / MARK).write_text(json.dumps({"libraries": [str(path) for path in libraries], "left_out": left_out}))
-    files.remove_tree(sources)
+    files.remove_tree(shims.sources)
     cache.finish(work)
 
 

@@ -6,14 +6,15 @@ this library exports, C++ too, is found behind the shim, because the shim needs 
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.catalog.headers import Change, parse_prototypes
+from ascend_aclnn.catalog.headers import Change, operators_from_header, parse_prototypes
 from ascend_aclnn.emulator import protocol
 from ascend_aclnn.emulator.build import headers
 from ascend_aclnn.emulator.build.generated import MAX_WORKSPACE
@@ -211,6 +212,30 @@ def operator_lines(operators: Sequence[Operator], exports: Collection[str]) -> I
     yield _PREAMBLE
     for operator in operators:
         yield from _operator(operator, exports)
+
+
+def unknown_lines(names: Iterable[str]) -> Iterator[str]:
+    """Phase two of operators whose prototype is not known; what phase one takes is passed through."""
+    for name in names:
+        yield f'static layer_operator operator_{name} = {{"{name}", "", "", NULL, 0, 0}};'
+        parameters = "void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream"
+        yield f"LAYER aclnnStatus {name}({parameters});\nLAYER aclnnStatus {name}({parameters}) {{"
+        yield "    static void *slot_;\n    LAYER_ENTER;"
+        yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
+        yield f"    layer_launch *launch_ = layer_before_unknown(&frame_, &operator_{name}, workspace, workspaceSize, stream);"
+        yield "    aclnnStatus status_ = real_(workspace, workspaceSize, executor, stream);"
+        yield "    layer_after_phase_two(launch_, status_);"
+        yield "    return status_;\n}"
+
+
+def vendors_operators(exports: Collection[str], include: Path) -> tuple[list[Operator], list[str]]:
+    """The operators that a vendor's library exports and its headers declare, and the names of those that they do not."""
+    declared: dict[str, Operator] = {}
+    for header in sorted(include.glob("*.h")):
+        with contextlib.suppress(OSError, ValueError):  # a header that cannot be read declares nothing
+            declared.update((operator.name, operator) for operator in operators_from_header(header))
+    pairs = [name for name in sorted(exports) if name.startswith("aclnn") and f"{name}GetWorkspaceSize" in exports]
+    return [declared[name] for name in pairs if name in declared], [name for name in pairs if name not in declared]
 
 
 def operators_of(exports: Collection[str], include: Optional[Path]) -> tuple[list[Operator], list[str]]:

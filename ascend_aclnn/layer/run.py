@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from ascend_aclnn.backends.npu.library import search
+from ascend_aclnn.backends.npu.library import flaw, search, vendor_libraries
 from ascend_aclnn.backends.npu.versions import value_of
-from ascend_aclnn.layer.build import build_layer, layer_of
+from ascend_aclnn.layer.build import VENDORS, build_layer, build_vendor, layer_of
 from ascend_aclnn.version import __version__
 
 PREFIX = "ASCEND_LAYER_"
+_CUSTOM = "ASCEND_CUSTOM_OPP_PATH"  # directories of vendors, which come before those that opp/vendors/config.ini lists
 
 
 class Options(NamedTuple):
@@ -51,10 +52,28 @@ def environment(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def in_front(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
-    """The variables with the layer's directory in front of that of the libraries behind it."""
-    lib64 = build_layer(directory) / "lib64"
-    paths = [str(lib64), str(directory), *filter(None, environ.get("LD_LIBRARY_PATH", "").split(":"))]
-    return {**environ, "LD_LIBRARY_PATH": ":".join(dict.fromkeys(paths))}
+    """The variables with the layer's directory in front of that of the libraries behind it, and of those of vendors."""
+    layer = build_layer(directory)
+    opp = Path(environ.get("ASCEND_OPP_PATH") or directory.parent / "opp")
+    custom = _vendors(environ.get(_CUSTOM, "").split(":"), vendor_libraries(environ, opp), layer)
+    places = [root / VENDORS.parent for root in custom if layer_of(root / VENDORS.parent) is not None]
+    paths = [*places, layer / "lib64", directory, *filter(None, environ.get("LD_LIBRARY_PATH", "").split(":"))]
+    variables = {**environ, "LD_LIBRARY_PATH": ":".join(dict.fromkeys(map(str, paths)))}
+    if custom:
+        variables[_CUSTOM] = ":".join(map(str, custom))
+    return variables
+
+
+def _vendors(listed: Iterable[str], libraries: Iterable[Path], layer: Path) -> list[Path]:
+    """Where CANN's clients look for vendors' operators, in that order: shims for those that have some, the others as they are."""
+    roots = [Path(entry) for entry in listed if entry]
+    roots += [path.parents[2] for path in libraries if path.is_file()]
+    custom = []
+    for root in dict.fromkeys(roots):
+        has_shim = layer_of(root / VENDORS.parent) is not None
+        usable = (root / VENDORS).is_file() and flaw(root / VENDORS) is None
+        custom.append(build_vendor(root, layer) if usable and not has_shim else root)
+    return custom
 
 
 def keep_in_front(environ: Mapping[str, str]) -> dict[str, str]:

@@ -355,7 +355,7 @@ class Libraries:
     @functools.cached_property
     def operator_paths(self) -> tuple[list[Path], list[RejectedLibrary]]:
         """Operator libraries in the order of look-up, and those refused: vendors first, then CANN's own."""
-        candidates = list(_vendor_libraries(self.environ, self.opp))
+        candidates = list(vendor_libraries(self.environ, self.opp))
         split = sorted(p for p in self.directory.glob("libopapi_*.so") if kind_of(p) != ("", None))
         candidates += split
         if not {p.name for p in split} >= SPLIT_CORE:
@@ -441,7 +441,7 @@ def _symbol(library: ctypes.CDLL, name: str) -> Optional[Any]:
         return None
 
 
-def _vendor_libraries(environ: Mapping[str, str], opp: Path) -> Iterator[Path]:
+def vendor_libraries(environ: Mapping[str, str], opp: Path) -> Iterator[Path]:
     """Custom operator libraries by priority: ASCEND_CUSTOM_OPP_PATH, then the vendors that config.ini lists."""
     for entry in environ.get("ASCEND_CUSTOM_OPP_PATH", "").split(":"):
         if entry:

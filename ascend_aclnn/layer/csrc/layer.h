@@ -58,6 +58,8 @@ LAYER void layer_phase_one(const layer_frame *frame, layer_operator *operator, c
                            const uint64_t *workspace, void *const *executor);
 typedef struct layer_launch layer_launch;
 LAYER layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *executor, void *stream);
+/* The same of an operator whose phase one was not seen: its arguments are not known. */
+LAYER layer_launch *layer_before_unknown(const layer_frame *frame, layer_operator *operator, void *workspace, uint64_t size, void *stream);
 LAYER void layer_after_phase_two(layer_launch *launch, int status);
 LAYER void layer_call(const layer_frame *frame, const layer_function *function, const layer_value *values, int64_t status);
 

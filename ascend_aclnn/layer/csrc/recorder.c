@@ -855,26 +855,37 @@ static void note_late(const layer_launch *launch, int status, const char *error)
 
 uint64_t recorder_launches(void) { return __atomic_load_n(&launches, __ATOMIC_RELAXED); }
 
-layer_launch *record_launch(const layer_frame *frame, layer_operator *operator, const layer_value *values, const void *stream) {
+/* Records a launch that is seen in one piece. */
+static layer_launch *record_whole(const layer_frame *frame, layer_operator *operator, const layer_value *values, const void *workspace,
+                                  uint64_t size, const void *stream, const char *why) {
     layer_launch *launch = new_launch(operator->count);
-    text why = {0};
+    text left_out = {0};
     key_list none = {0};
     *launch = (layer_launch){.operator = operator, .begin = frame->begin, .end = frame->begin, .thread = thread_id(), .stream = stream,
                              .site = settings.stacks ? call_site() : -1};
-    memcpy(launch->values, values, operator->count * sizeof launch->values[0]);
-    if (data_wanted(operator->name, recorder_launches())) {
-        static const char words[] = "data: of single operators they are not recorded";
-        text_raw(&why, words, sizeof words); /* with the zero at its end */
-        why.length--;
+    if (operator->count > 0) memcpy(launch->values, values, operator->count * sizeof launch->values[0]);
+    if (why != NULL) {
+        text_raw(&left_out, why, strlen(why) + 1); /* with the zero at its end */
+        left_out.length--;
     }
     layer_depth++;
     recorder_lock();
-    if (recorder_ready()) write_launch(launch, NULL, 0, &none, NULL, &why);
+    if (recorder_ready()) write_launch(launch, workspace, size, &none, NULL, &left_out);
     recorder_unlock();
     layer_depth--;
-    free(why.data);
+    free(left_out.data);
     launch->begin_two = layer_now();
     return launch;
+}
+
+layer_launch *record_launch(const layer_frame *frame, layer_operator *operator, const layer_value *values, const void *stream) {
+    bool wanted = data_wanted(operator->name, recorder_launches());
+    return record_whole(frame, operator, values, NULL, 0, stream, wanted ? "data: of single operators they are not recorded" : NULL);
+}
+
+layer_launch *layer_before_unknown(const layer_frame *frame, layer_operator *operator, void *workspace, uint64_t size, void *stream) {
+    if (!frame->outer) return NULL;
+    return record_whole(frame, operator, NULL, workspace, size, stream, "arguments: the operator's library has no header that declares it");
 }
 
 layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *executor, void *stream) {

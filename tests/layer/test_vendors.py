@@ -1,0 +1,128 @@
+"""Vendors' libraries of operators under the layer: with headers and without, found in each way in which CANN's clients look."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from layer_tools import run
+
+from ascend_aclnn.cli.emulator import environment as emulated_environment
+from ascend_aclnn.layer import run as layer_run
+from ascend_aclnn.layer.build import VENDORS, layer_of
+from ascend_aclnn.recording import Recording
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "vendor_operator"
+DECLARED = str(SAMPLE / "scaled_rows.py")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "ascend_aclnn", *arguments]
+
+
+def plain() -> dict[str, str]:
+    """The environment without a CANN."""
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND_", "LD_"))}
+    variables["PYTHONPATH"] = os.pathsep.join([str(SAMPLE), *sys.path])
+    return {**variables, **{k: v for k, v in os.environ.items() if k == "ASCEND_EMULATOR_CACHE"}}
+
+
+def test_a_vendors_operator_is_recorded_and_replays(emulator_home: Path, tmp_path: Path) -> None:
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler (c++)")
+    build = (
+        f'{compiler} -std=c++14 "{SAMPLE / "caller.cpp"}" -o "{tmp_path / "caller"}" -I"$ASCEND_HOME_PATH/include" '
+        '-I"$ASCEND_CUSTOM_OPP_PATH/op_api/include" -L"$ASCEND_HOME_PATH/lib64" -L"$ASCEND_CUSTOM_OPP_PATH/op_api/lib" '
+        "-lcust_opapi -lnnopbase -lascendcl"
+    )
+    record = tmp_path / "a.aclnn"
+    layered = f'"{sys.executable}" -m ascend_aclnn layer run --record "{record}" --data all -- "{tmp_path / "caller"}"'
+    done = run(command("emulator", "run", "--operators", DECLARED, "--", "sh", "-c", f"{build} && {layered}"), plain())
+    assert done.stdout == "out: 8 10 0 2\n", done.stderr
+    with Recording(record) as recording:
+        (launch,) = recording.launches
+        assert launch.operator.name == "aclnnScaledRows" and launch.statuses == (0, 0) and launch.left_out == ""
+        assert launch.operator.parameters == ("x", "rows", "factor", "out")
+        assert recording.array(launch.named["out"].content, "after").tolist() == [[8, 10], [0, 2]]
+    replayed = run(command("replay", str(record), "--compare", "--operators", DECLARED), plain())
+    assert "1 launches as recorded, 0 different, 0 left out" in replayed.stdout
+
+
+def test_a_vendors_operator_is_checked(emulator_home: Path, tmp_path: Path) -> None:
+    """With the layer outside of the emulated device's command, too."""
+    program = [sys.executable, str(SAMPLE / "main.py")]
+    emulated = command("emulator", "run", "--operators", DECLARED, "--fault", "aclnnScaledRows:wrong-element")
+    layered = command("layer", "run", "--check", "--failures", "off", "--operators", DECLARED)
+    done = run([*layered, "--", *emulated, "--", *program], plain(), 1)
+    assert "first wrong launch: #0 aclnnScaledRows: out FLOAT (2, 3): 1 of 6 elements" in done.stdout, done.stderr
+
+
+VENDOR = """
+#include <stdint.h>
+static double seen;
+int aclnnMysteryGetWorkspaceSize(double a, int b, int c, int d, int e, int f, int g, int h, uint64_t *size, void **executor) {
+    seen = a + b + c + d + e + f + g + h;
+    *size = 0;
+    *executor = &seen;
+    return 0;
+}
+int aclnnMystery(void *workspace, uint64_t size, void *executor, void *stream) { return (int)*(double *)executor; }
+int aclnnAlone(int a) { return a; }
+"""
+PROGRAM = """
+import ctypes, os, sys
+vendor = ctypes.CDLL(sys.argv[1] or os.environ["ASCEND_CUSTOM_OPP_PATH"] + "/op_api/lib/libcust_opapi.so")
+size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+arguments = [ctypes.c_double(0.5), *range(1, 8), ctypes.byref(size), ctypes.byref(executor)]
+print(vendor.aclnnMysteryGetWorkspaceSize(*arguments), vendor.aclnnMystery(None, 0, executor, None), vendor.aclnnAlone(9))
+"""
+
+
+@pytest.fixture(scope="module")
+def vendor(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vendor's directory without headers."""
+    root = tmp_path_factory.mktemp("opp") / "vendors" / "acme"
+    (root / VENDORS.parent).mkdir(parents=True)
+    (root / "op_impl").mkdir()
+    shared = [compiler, "-x", "c", "-shared", "-fPIC", "-", f"-Wl,-soname,{VENDORS.name}", "-o", str(root / VENDORS)]
+    subprocess.run(shared, input=VENDOR, text=True, check=True)
+    return root
+
+
+def test_an_operator_without_a_header_is_a_launch_without_arguments(
+    vendor: Path, emulator_home: Path, tmp_path: Path
+) -> None:
+    """The vendor is found as CANN's clients find it: by opp/vendors/config.ini."""
+    opp = vendor.parents[1]
+    (opp / "vendors" / "config.ini").write_text("load_priority=acme\n")
+    environ = {**emulated_environment(emulator_home), "ASCEND_OPP_PATH": str(opp)}
+    variables = layer_run.environment(layer_run.Options(tmp_path / "a.aclnn", data="all"), environ)
+    mirror = Path(variables["ASCEND_CUSTOM_OPP_PATH"])
+    assert layer_of(mirror / VENDORS.parent) is not None and (mirror / "op_impl").resolve() == vendor / "op_impl"
+    done = run([sys.executable, "-c", PROGRAM, ""], variables)
+    assert done.stdout == "0 28 9\n", done.stderr
+    with Recording(tmp_path / "a.aclnn") as recording:
+        (launch,) = recording.launches
+        assert launch.operator.name == "aclnnMystery" and launch.values == () and launch.statuses == (0, 28)
+        assert "has no header" in launch.left_out or "has no header" in launch.error
+
+
+def test_a_vendor_is_found_by_the_library_path_and_stays_in_its_order(
+    vendor: Path, emulator_home: Path, tmp_path: Path
+) -> None:
+    first = tmp_path / "kernels_only"
+    (first / "op_impl").mkdir(parents=True)
+    environ = {**emulated_environment(emulator_home), "ASCEND_CUSTOM_OPP_PATH": f"{first}:{vendor}"}
+    variables = layer_run.environment(layer_run.Options(tmp_path / "a.aclnn"), environ)
+    listed = variables["ASCEND_CUSTOM_OPP_PATH"].split(":")
+    assert listed[0] == str(first) and len(listed) == 2 and layer_of(Path(listed[1]) / VENDORS.parent) is not None
+    assert layer_run.keep_in_front(variables)["ASCEND_CUSTOM_OPP_PATH"] == variables["ASCEND_CUSTOM_OPP_PATH"]
+    done = run([sys.executable, "-c", PROGRAM, VENDORS.name], variables)
+    assert done.stdout == "0 28 9\n", done.stderr
+    with Recording(tmp_path / "a.aclnn") as recording:
+        assert [launch.operator.name for launch in recording.launches] == ["aclnnMystery"]
