@@ -10,6 +10,7 @@ import numpy as np
 from ascend_aclnn.backends.interface import current_backend
 from ascend_aclnn.catalog import Kind, Operator, Parameter
 from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.interface import Storage
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.tensor import Tensor
@@ -126,14 +127,33 @@ class _Memory:
         if size:
             storage.write(0, np.zeros(size, np.uint8))
         for value in group:
-            start, stop = value.description.byte_range
-            if value.before is not None and stop > start:
-                data = self._recording.data(value.before)
-                if len(data) != stop - start:
-                    raise RecordingError(
-                        f"{self._recording.path}: {len(data)} bytes were recorded of a tensor that has {stop - start}"
-                    )
-                storage.write(value.address + start - base, np.frombuffer(data, np.uint8))
+            _fill(storage, value.address - base, self._recording, value)
+
+
+def tensor_of(recording: Recording, value: TensorValue) -> Tensor:
+    """A tensor with memory of its own, filled with what was recorded before the launch."""
+    spec = _spec(value, 0)
+    if spec.storage_nbytes > recording.limit:
+        raise RecordingError(
+            f"{recording.path}: a tensor of {spec.storage_nbytes} bytes; the limit is {recording.limit}"
+        )
+    backend = current_backend()
+    storage = backend.allocate(spec.storage_nbytes, backend.current_device())
+    if spec.storage_nbytes:
+        storage.write(0, np.zeros(spec.storage_nbytes, np.uint8))
+    _fill(storage, 0, recording, value)
+    return Tensor.on(storage, spec)
+
+
+def _fill(storage: Storage, place: int, recording: Recording, value: TensorValue) -> None:
+    """Writes a tensor's recorded bytes; ``place``: of its address in the storage."""
+    start, stop = value.description.byte_range
+    if value.before is None or stop <= start:
+        return
+    data = recording.data(value.before)
+    if len(data) != stop - start:
+        raise RecordingError(f"{recording.path}: {len(data)} bytes were recorded of a tensor that has {stop - start}")
+    storage.write(place + start, np.frombuffer(data, np.uint8))
 
 
 def _spec(value: TensorValue, shift: int) -> TensorSpec:

@@ -18,7 +18,7 @@ from ascend_aclnn.core.errors import AclError, UnsupportedOperator, status_name
 from ascend_aclnn.core.streams import synchronize
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.executor import Executor
-from ascend_aclnn.recording import Launch, Recording, TensorValue
+from ascend_aclnn.recording import Launch, Recording, TensorValue, Value
 from ascend_aclnn.replay import blocks
 from ascend_aclnn.replay.arguments import Unavailable, arguments, check_prototype, outputs, value_of
 from ascend_aclnn.testing import failures
@@ -196,37 +196,65 @@ def _by_blocks(
     """Runs and compares a launch by blocks of rows."""
     check_prototype(launch, operator)
     rows = blocks.rows_of(operator, launch)
-    reason = f"its tensors have {blocks.nbytes_of(launch)} bytes; the limit is {memory}"
+    reason = f"its tensors are too large (the limit is {memory} bytes)"
     if rows is None:
-        raise Unavailable(f"{reason}, and it is not known to compute rows from rows")
-    outputs = [(at, p) for at, p in enumerate(operator.parameters) if p.direction != "in" and at in rows.dimensions]
+        raise Unavailable(f"{reason}, and {operator.name} is not known to compute rows from rows as it was called")
+    results = [
+        at for at, p in enumerate(operator.parameters) if p.direction != "in" and at in {*rows.dimensions, *rows.items}
+    ]
     for parameter, value in zip(operator.parameters, launch.values):
         if parameter.direction != "out" and any(t.before is None for t in value.tensors()):
             raise Unavailable(f"the data of {parameter.name} were not recorded")
-    if launch.statuses != (0, 0) or not any(launch.values[at].content.after for at, _ in outputs):
+    if launch.statuses != (0, 0) or not any(t.after for at in results for t in launch.values[at].tensors()):
         raise Unavailable(f"{reason}, and its results were not recorded")
     listed, done = rows.blocks(memory), 0
     arrays = blocks.Arrays(recording)
     for start, stop in blocks.timed(listed, seconds):
         block = blocks.Block(rows, start, stop, arrays)
+        recorded = [block.value(value, at) for at, value in enumerate(launch.values)]
         values = [
             value_of(parameter, value, functools.partial(block.tensor, at=at))
-            for at, (parameter, value) in enumerate(zip(operator.parameters, launch.values))
+            for at, (parameter, value) in enumerate(zip(operator.parameters, recorded))
         ]
         done += 1
         status, text = _run(operator, values)
         if status:
-            outcome.difference = f"rows {start} to {stop} are refused with status {status}: {text}"
+            outcome.difference = f"{rows.title} {start} to {stop} are refused with status {status}: {text}"
             break
-        for at, parameter in outputs:
-            came = arrays.after(launch.values[at].content)
-            if came is not None:
-                name = f"{parameter.name}[{':, ' * rows.dimensions[at]}{start}:{stop}]"
-                _judge(outcome, operator, name, block.cut(came, rows.dimensions[at]), values[at])
+        for at in results:
+            _judge_block(outcome, operator, at, rows, block, arrays, recorded[at], values[at], (start, stop))
         if outcome.difference:
             break
     if done < len(listed) and not outcome.difference:
-        outcome.partly = f"{done} of {len(listed)} blocks of rows"
+        outcome.partly = f"{done} of {len(listed)} blocks of {rows.title}"
+
+
+def _judge_block(
+    outcome: Outcome,
+    operator: Operator,
+    at: int,
+    rows: blocks.Rows,
+    block: blocks.Block,
+    arrays: blocks.Arrays,
+    recorded: Value,
+    results: Any,
+    bounds: tuple[int, int],
+) -> None:
+    """Compares an output of a block."""
+    start, stop = bounds
+    name = operator.parameters[at].name
+    if at in rows.items:
+        for number, (value, result) in enumerate(zip(recorded.content, results), start):
+            came = arrays.after(value)
+            if came is not None:
+                _judge(outcome, operator, f"{name}[{number}]", came, result)
+        return
+    dimension = rows.dimensions[at]
+    for value in recorded.tensors():
+        came = arrays.after(value)
+        if came is not None:
+            result = results[0] if recorded.kind == "tensors" else results
+            _judge(outcome, operator, f"{name}[{':, ' * dimension}{start}:{stop}]", block.cut(came, dimension), result)
 
 
 def _status_difference(launch: Launch, status: int, text: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ascend_aclnn import Executor, catalog, use_backend
-from ascend_aclnn.core.dtypes import DataType, as_datatype
+from ascend_aclnn.core.dtypes import DataType, Format, as_datatype
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.recording import (
@@ -51,6 +52,9 @@ def record_an_addition(path: Path, launches: int = 1) -> np.ndarray[Any, Any]:
     return x
 
 
+FORMATS = {3: Format.NCL}  # of the tensors of a convolution
+
+
 def record_call(writer: Writer, name: str, *arguments: Any, wrong: Any = None, status: int = 0) -> int:
     """Records an operator as its reference computes it on the NumPy backend; its index.
 
@@ -60,14 +64,14 @@ def record_call(writer: Writer, name: str, *arguments: Any, wrong: Any = None, s
     prototype = Prototype(
         name, tuple(p.name for p in operator.parameters), tuple(p.direction for p in operator.parameters)
     )
-    before = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    before = copy.deepcopy(arguments)
     if not status:
         with use_backend("numpy"), Executor(name, *arguments) as executor:
             executor.run()
     if wrong is not None:
         wrong(*(a for a, p in zip(arguments, operator.parameters) if p.direction != "in"))
     values = [
-        _value(writer, parameter, old, new, 0x1000_0000 * (i + 1))
+        _value(writer, parameter, old, new, 0x1000_0000 * (i + 1), "Conv" in name)
         for i, (parameter, old, new) in enumerate(zip(operator.parameters, before, arguments))
     ]
     return writer.launch(
@@ -75,18 +79,30 @@ def record_call(writer: Writer, name: str, *arguments: Any, wrong: Any = None, s
     )
 
 
-def _value(writer: Writer, parameter: Any, before: Any, after: Any, address: int) -> Value:
+def _value(
+    writer: Writer, parameter: Any, before: Any, after: Any, address: int, is_convolution: bool = False
+) -> Value:
     if before is None:
         return Value("null", None)
+    if isinstance(before, list) and parameter.kind.value == "aclTensorList*":
+        pairs = enumerate(zip(before, after))
+        members = [_value(writer, parameter, *pair, address + 0x10_0000 * i) for i, pair in pairs]
+        return Value("tensors", tuple(member.content for member in members))
+    if parameter.kind.value == "aclScalarList*":
+        scalars = [Scalar(number, np.float32) for number in before]
+        return Value("scalars", tuple(ScalarValue(int(scalar.dtype), scalar.tobytes()) for scalar in scalars))
     if isinstance(before, np.ndarray):
-        shape = description(before.shape, as_datatype(before.dtype))
+        format = FORMATS.get(before.ndim, Format.ND) if is_convolution else Format.ND
+        shape = description(before.shape, as_datatype(before.dtype), format=format)
         keys = [
             None if parameter.direction == skip else writer.tensor(a, shape)
             for a, skip in ((before, "out"), (after, "in"))
         ]
         return Value("tensor", TensorValue(shape, address, *keys))
+    if isinstance(before, bool):
+        return Value("integer", int(before))
     if parameter.kind.value == "aclScalar*":
         scalar = Scalar(before, np.float32)
         return Value("scalar", ScalarValue(int(scalar.dtype), scalar.tobytes()))
     kinds = {"aclIntArray*": "integers", "float": "number", "double": "number", "char*": "string"}
-    return Value(kinds.get(parameter.kind.value, "integer"), before)
+    return Value(kinds.get(parameter.kind.value, "integer"), tuple(before) if isinstance(before, list) else before)
