@@ -36,6 +36,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
+from ascend_aclnn.emulator import validation  # noqa: E402
+
 # ----------------------------------------------------------------------------------------------------------------- programs
 # Each is run in a process that has loaded the libraries and not used a device yet. Ranks: RANK and WORLD_SIZE are set.
 
@@ -134,6 +136,91 @@ def graphs() -> None:
     cann.read(y)
     cann.aclrtSynchronizeDevice()
     cann.aclmdlRIDestroy(model)
+
+
+def shared() -> None:
+    """Two processes that write and read the same memory in turns, by events that they share."""
+    import ctypes
+    import socket
+
+    import emulator_client
+
+    class Handle(ctypes.Structure):
+        _fields_ = [("reserved", ctypes.c_char * 64)]
+
+    cann, rank = emulator_client.Cann(), int(os.environ["RANK"])
+    place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    if rank == 0:
+        with socket.create_server(place) as server:
+            other, _ = server.accept()
+    else:
+        other = _connected(place)
+    talk = other.makefile("rw")
+
+    def say(*words: str) -> None:
+        print(*words, file=talk, flush=True)
+
+    work = cann.create("aclrtCreateStream")
+    own = cann.tensor(np.ones(16, np.float32))
+    ready = cann.create("aclrtCreateEventExWithFlag", 64)
+    handle = Handle()
+    cann.aclrtIpcGetEventHandle(ready, ctypes.byref(handle))
+    key = ctypes.create_string_buffer(65)
+    if rank == 0:
+        address = cann.malloc(64)
+        cann.aclrtIpcMemGetExportKey(address, 64, key, 65, 1)
+        say(key.value.decode(), bytes(handle).hex())
+        (event,) = talk.readline().split()
+    else:
+        name, event = talk.readline().split()
+        say(bytes(handle).hex())
+        address = cann.create("aclrtIpcMemImportByKey", name.encode(), 1)
+    open_handle, done = cann.libraries[0].aclrtIpcOpenEventHandle, ctypes.c_void_p()
+    open_handle.argtypes = [Handle, ctypes.c_void_p]
+    assert open_handle(Handle.from_buffer_copy(bytes.fromhex(event)), ctypes.byref(done)) == 0
+    both = cann.describe((16,), np.float32, address)
+
+    def multiply(source: Any, out: Any) -> None:
+        executor, _ = cann.prepare("aclnnMul", source, source, out)
+        cann.aclnnMul(None, 0, executor, work)
+
+    for step in range(3):  # neither host waits before both have queued all
+        if rank == 0:
+            if step:
+                cann.aclrtStreamWaitEvent(work, done)
+            multiply(own, both)
+            cann.aclrtRecordEvent(ready, work)
+            say("written")
+            talk.readline()
+        else:
+            talk.readline()
+            cann.aclrtStreamWaitEvent(work, done)
+            multiply(both, own)
+            cann.aclrtRecordEvent(ready, work)
+            say("read")
+    if rank == 0:
+        cann.aclrtSynchronizeEvent(done)
+        cann.aclrtMemset(address, 64, 0, 64)
+        cann.aclrtSynchronizeStream(work)
+        say("end")
+    else:
+        cann.aclrtSynchronizeStream(work)
+        cann.read(own)
+        talk.readline()
+
+
+def _connected(place: tuple[str, int]) -> Any:
+    """A connection to a server that may not listen yet."""
+    import socket
+
+    ends = time.monotonic() + 60
+    while True:
+        try:
+            return socket.create_connection(place)
+        except ConnectionRefusedError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.01)
 
 
 def training() -> None:
@@ -251,12 +338,12 @@ PROGRAMS = {
     "streams": Program(streams, options=("--streams", "deferred")),
     "pinned": Program(pinned),
     "graphs": Program(graphs),
+    "shared memory": Program(shared, ranks=2, options=("--cann", "9.0.0")),
     **{f"training, queue {mode}": Program(training, True, queue=mode) for mode in "012"},
     "ddp": Program(ddp, True, 2),
     "pipeline": Program(pipeline, True, 2),
     "attention-ffn": Program(attention_ffn, True, 2, options=("--cann", "8.5.0", "--soc", "Ascend910_9391")),
 }
-QUICK = ("streams", "pinned", "graphs")
 
 # --------------------------------------------------------------------------------------------------------- what is expected
 
@@ -264,122 +351,200 @@ QUICK = ("streams", "pinned", "graphs")
 class Access(NamedTuple):
     task: int  # its node
     kind: int  # 0 read, 1 update, 2 write
-    name: str  # "aclnnMul out (1 of 2)"
+    name: str  # "aclnnMul out (1 of 2 in 1234)": the number, the stream and the process
 
 
 Pair = tuple[str, str]  # of the later and the earlier access
 
 
+class _Memory:
+    """The accesses to one process's memory, or to a file that processes share."""
+
+    def __init__(self) -> None:
+        self.rows = np.zeros((0, 3), np.int64)  # start, end, the number of the access; -1: it counts no more
+        self.count = 0
+
+    def overlapping(self, start: int, end: int) -> Any:
+        old = self.rows[: self.count]
+        return old[(old[:, 0] < end) & (old[:, 1] > start) & (old[:, 2] >= 0)]
+
+    def add(self, start: int, end: int, number: int) -> None:
+        if self.count == len(self.rows):
+            self.rows = np.concatenate([self.rows, np.zeros((self.count + 1024, 3), np.int64)])
+        self.rows[self.count] = start, end, number
+        self.count += 1
+
+    def forget(self, start: int, end: int) -> None:
+        old = self.rows[: self.count]
+        old[(old[:, 0] < end) & (old[:, 1] > start), 2] = -1
+
+
 class Order:
-    """The order of a run: which tasks come before which, whatever the emulated device's clocks say of it."""
+    """The order of a run: which tasks come before which, whatever the emulated device's clocks say of it.
+
+    Sets of tasks are the bits of a number. A wait for other processes is a task, too, of which it is known at the end what
+    comes before it.
+    """
 
     def __init__(self, trace: Path) -> None:
-        self.before: list[int] = []  # of each node the nodes before it, one bit each
-        self.waits: set[int] = set()  # the numbers of the calls that waited
+        self.before: list[
+            int
+        ] = []  # of each node the nodes before it in its process, and those that a host has waited for
+        self.waits: dict[int, set[int]] = {}  # of each process the numbers of the calls that waited
         self.pairs: list[tuple[Access, Access]] = []  # that have bytes in common of which one is written
-        self._last: dict[int, int] = {0: 0}  # of each timeline the nodes that its next one comes after
-        self._clocks: dict[int, int] = {}
-        self._rows = np.zeros((0, 4), np.int64)  # start, end, kind, number of the access
-        self._count = 0
+        self._process = 0
+        self._last: dict[tuple[int, int], int] = {}  # of each timeline the nodes that its next one comes after
+        self._clocks: dict[tuple[int, int], int] = {}
+        self._own: dict[int, int] = {}  # all nodes of a process
+        self._published: dict[str, int] = {}
+        self._received: dict[int, str] = {}  # by node
+        self._memories: dict[tuple[str, int], _Memory] = {}
+        self._shared: dict[int, list[tuple[int, int, int, int]]] = {}  # of each process: start, end, file, offset
         self._accesses: list[Access] = []
+        self._of: list[int] = []  # the process of each access
         task = ""
         for line in trace.read_text().splitlines():
-            word, *rest = line.split(" ")
+            process, word, *rest = line.split(" ")
+            self._process = int(process)
+            self.waits.setdefault(self._process, set())
             if word == "task":
                 timeline, number, stream = int(rest[0]), rest[1], rest[2]
-                task = f"{rest[3]} {{}} ({number} of {stream})"
+                task = f"{rest[3]} {{}} ({number} of {stream} in {process})"
                 self._node(timeline)
             elif word == "access":
                 self._access(task, rest)
             elif word == "clock":
-                self._clocks[int(rest[0])] = self._past(int(rest[1]))
+                self._clocks[self._process, int(rest[0])] = self._past(int(rest[1]))
             elif word == "wait":
                 timeline, clock, call = map(int, rest)
-                self._join(timeline, self._clocks[clock] if clock else self._everything(), call)
+                self._join(timeline, self._clock(clock), call)
             elif word == "host":
                 timeline, call = map(int, rest)
                 self._join(0, self._past(timeline), call)
             elif word == "passed":
                 clock, call = map(int, rest)
-                self._join(0, self._clocks[clock] if clock else self._everything(), call)
+                self._join(0, self._clock(clock), call)
+            elif word == "publish":
+                key = " ".join(rest[1:])
+                self._published[key] = self._published.get(key, 0) | self._past(int(rest[0]))
+            elif word == "receive":
+                self._received[self._node(int(rest[0]))] = " ".join(rest[2:])
+                self._join(int(rest[0]), 1 << len(self.before) - 1, int(rest[1]))
+            elif word == "shared":
+                self._share(*map(int, rest))
             elif word == "forget":
                 start, size = map(int, rest)
-                rows = self._rows[: self._count]
-                rows[(rows[:, 0] < start + size) & (rows[:, 1] > start), 2] = -1
-            elif word == "new":
-                self._last.setdefault(int(rest[0]), 0)
+                self._memory("process", self._process).forget(start, start + size)
+                ranges = self._shared.get(self._process, [])
+                self._shared[self._process] = [r for r in ranges if r[0] >= start + size or r[1] <= start]
 
-    def _everything(self) -> int:
-        return (1 << len(self.before)) - 1
+    def _memory(self, kind: str, number: int) -> _Memory:
+        return self._memories.setdefault((kind, number), _Memory())
+
+    def _clock(self, number: int) -> int:
+        return self._clocks[self._process, number] if number else self._own.get(self._process, 0)
 
     def _past(self, timeline: int) -> int:
-        return self._last.get(timeline, 0) | self._last[0]
+        hosts = 0
+        for (_, other), nodes in self._last.items():
+            hosts |= nodes if other == 0 else 0
+        return self._last.get((self._process, timeline), 0) | hosts
 
-    def _node(self, timeline: int) -> None:
-        past = self._past(timeline)
-        self._last[timeline] = past | 1 << len(self.before)
+    def _node(self, timeline: int) -> int:
+        past, node = self._past(timeline), len(self.before)
+        self._last[self._process, timeline] = past | 1 << node
+        self._own[self._process] = self._own.get(self._process, 0) | 1 << node
         self.before.append(past)
+        return node
 
     def _join(self, timeline: int, past: int, call: int) -> None:
         if call:
-            self.waits.add(call)
-        self._last[timeline] = self._last.get(timeline, 0) | past
+            self.waits[self._process].add(call)
+        key = self._process, timeline
+        self._last[key] = self._last.get(key, 0) | (self._all_before(past) if timeline == 0 else past)
+
+    def _share(self, start: int, size: int, file: int, offset: int) -> None:
+        """From now on the memory is a part of a file; what was done to it counts."""
+        self._shared.setdefault(self._process, []).append((start, start + size, file, offset))
+        memory = self._memory("file", file)
+        for first, last, number in self._memory("process", self._process).overlapping(start, start + size).tolist():
+            memory.add(max(first, start) - start + offset, min(last, start + size) - start + offset, number)
 
     def _access(self, task: str, words: list[str]) -> None:
         kind, address, size, rows, pitch, vague, member = map(int, words[:7])
         argument = words[7] + (f"[{member}]" if member >= 0 else "")
         if vague or not size:
             return
-        node = len(self.before) - 1
-        access = Access(node, kind, task.format(argument))
+        access, number = Access(len(self.before) - 1, kind, task.format(argument)), len(self._accesses)
+        self._accesses.append(access)
+        self._of.append(self._process)
         for row in range(rows):
             start = address + row * pitch
-            old = self._rows[: self._count]
-            common = (old[:, 0] < start + size) & (old[:, 1] > start) & (old[:, 2] >= 0)
-            for number in set(old[common, 3].tolist()):
-                other = self._accesses[number]
-                if other.task != node and (kind or other.kind) and not self.before[node] >> other.task & 1:
-                    self.pairs.append((access, other))
-            if self._count == len(self._rows):
-                self._rows = np.concatenate([self._rows, np.zeros((self._count + 1024, 4), np.int64)])
-            self._rows[self._count] = start, start + size, kind, len(self._accesses)
-            self._count += 1
-        self._accesses.append(access)
+            self._compare(self._memory("process", self._process), start, start + size, number)
+            for first, last, file, offset in self._shared.get(self._process, []):
+                if max(start, first) < min(start + size, last):
+                    inside = max(start, first) - first + offset, min(start + size, last) - first + offset
+                    self._compare(self._memory("file", file), *inside, number, elsewhere=True)
+
+    def _compare(self, memory: _Memory, start: int, end: int, number: int, elsewhere: bool = False) -> None:
+        access = self._accesses[number]
+        for other in set(memory.overlapping(start, end)[:, 2].tolist()):
+            earlier = self._accesses[other]
+            apart = self._of[other] != self._of[number]
+            if apart == elsewhere and earlier.task != access.task and (access.kind or earlier.kind):
+                self.pairs.append((access, earlier))
+        memory.add(start, end, number)
+
+    def _all_before(self, nodes: int) -> int:
+        """With what waits for other processes bring."""
+        todo = nodes
+        for node, key in reversed(self._received.items()):
+            if todo >> node & 1:
+                todo |= self._published.get(key, 0)
+        return todo if todo == nodes else self._all_before(todo)
 
     def unordered(self) -> set[Pair]:
-        return {(later.name, earlier.name) for later, earlier in self.pairs}
+        found = set()
+        for later, earlier in self.pairs:
+            if self._all_before(self.before[later.task]) >> earlier.task & 1:
+                continue
+            if not self._all_before(self.before[earlier.task]) >> later.task & 1:
+                found.add((later.name, earlier.name))
+        return found
 
 
 # ------------------------------------------------------------------------------------------------------------------- a run
 
 
-def _side(side: dict[str, Any]) -> str:
+def _side(side: dict[str, Any], process: int) -> str:
     argument = side["argument"] + (f"[{side['member']}]" if side["member"] >= 0 else "")
-    return f"{side['operator']} {argument} ({side['number']} of {side['stream']})"
+    return f"{side['operator']} {argument} ({side['number']} of {side['stream']} in {side.get('process', process)})"
 
 
 class Result(NamedTuple):
-    waits: int  # calls that wait
+    waits: list[int]  # of each rank, calls that wait
     named: set[Pair]
     others: list[str]  # findings of other kinds
     unordered: set[Pair]
     failed: str
 
 
-def _read(folder: Path, failed: str) -> Result:
-    """What one run of one rank has left."""
+def _read(folder: Path, ranks: list[int], failed: str) -> Result:
+    """What one run has left; the ranks by their processes."""
     named, others = set(), []
-    for line in (folder / "report").read_text().splitlines():
-        finding = json.loads(line)
-        if "times" in finding or finding["severity"] != "error":
+    found = validation.Reader(folder / "report")
+    found.update()
+    for finding in (*found.printed, *found.compared):
+        if finding["severity"] != "error":
             continue
         if finding["identifier"].startswith("sync/"):
-            named.add((_side(finding["later"]), _side(finding["earlier"])))
+            process = finding["process"]
+            named.add((_side(finding["later"], process), _side(finding["earlier"], process)))
         else:
             others.append(finding["text"])
-    trace = folder / "trace"
-    order = Order(trace) if trace.exists() else None
-    return Result(len(order.waits) if order else 0, named, others, order.unordered() if order else set(), failed)
+    order = Order(folder / "trace")
+    waits = [len(order.waits.get(process, ())) for process in ranks]
+    return Result(waits, named, others, order.unordered(), failed)
 
 
 def _run_one(program: Program, folder: Path, rank: int, deleted: int, deleted_rank: int, port: int) -> int:
@@ -389,10 +554,9 @@ def _run_one(program: Program, folder: Path, rank: int, deleted: int, deleted_ra
         return pid
     status = 1
     try:
-        with open(folder / "output", "w") as output:
+        with open(folder / f"output{rank}", "w") as output:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
-        (folder / "report").touch()
         os.environ.update(
             ASCEND_EMULATOR_VALIDATE_REPORT=str(folder / "report"),
             ASCEND_EMULATOR_VALIDATE_TRACE=str(folder / "trace"),
@@ -422,15 +586,15 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def run(program: Program, deleted: int = 0, deleted_rank: int = 0, patience: int = 300) -> list[Result]:
-    """Runs a program without one of its waits (0: unchanged); a result for each rank."""
+def run(program: Program, deleted: int = 0, deleted_rank: int = 0, patience: int = 300) -> Result:
+    """Runs a program without one of its waits (0: unchanged)."""
     with tempfile.TemporaryDirectory(prefix="race-") as name:
-        folders = [Path(name, str(rank)) for rank in range(program.ranks)]
-        for folder in folders:
-            folder.mkdir()
+        folder = Path(name)
+        for file in ("report", "trace"):
+            (folder / file).touch()
         port = _free_port()
-        processes = [_run_one(program, f, rank, deleted, deleted_rank, port) for rank, f in enumerate(folders)]
-        ends, failed = time.monotonic() + patience, [""] * program.ranks
+        processes = [_run_one(program, folder, rank, deleted, deleted_rank, port) for rank in range(program.ranks)]
+        ends, failed = time.monotonic() + patience, ""
         for rank, process in enumerate(processes):
             pid = 0
             while pid == 0 and time.monotonic() < ends:
@@ -440,10 +604,10 @@ def run(program: Program, deleted: int = 0, deleted_rank: int = 0, patience: int
             if pid == 0:
                 os.kill(process, signal.SIGKILL)
                 os.waitpid(process, 0)
-                failed[rank] = "it did not end"
+                failed = failed or f"rank {rank} did not end"
             elif status != 0:
-                failed[rank] = (folders[rank] / "output").read_text()[-1500:] or f"status {status}"
-        return [_read(folder, why) for folder, why in zip(folders, failed)]
+                failed = failed or (folder / f"output{rank}").read_text()[-1500:] or f"rank {rank}: status {status}"
+        return _read(folder, processes, failed)
 
 
 def _judge(result: Result) -> str:
@@ -471,27 +635,24 @@ def measure(name: str, most: Optional[int]) -> Row:
     """Every deletion of a program, or some that are spread evenly."""
     program = PROGRAMS[name]
     wrong, tried, in_order, found, missed = [], 0, 0, 0, 0
-    unchanged = run(program)
-    alarms = 0
-    for rank, result in enumerate(unchanged):
-        bad = _judge(result) or "; ".join(map(str, [*result.named, *result.others]))
-        if bad:
-            alarms += 1
-            wrong.append(f"{name}, rank {rank}, unchanged: {bad}")
-    deletions = [(rank, n) for rank, result in enumerate(unchanged) for n in range(1, result.waits + 1)]
+    unchanged, alarms = run(program), 0
+    bad = _judge(unchanged) or "; ".join(map(str, [*unchanged.named, *unchanged.others]))
+    if bad:
+        alarms += 1
+        wrong.append(f"{name}, unchanged: {bad}")
+    deletions = [(rank, n) for rank, waits in enumerate(unchanged.waits) for n in range(1, waits + 1)]
     if most is not None and len(deletions) > most:
         deletions = [deletions[i * len(deletions) // most] for i in range(most)]
     for rank, number in deletions:
-        results = run(program, number, rank)
+        result = run(program, number, rank)
         tried += 1
-        bad = _judge(results[rank])
-        others = [text for other, result in enumerate(results) if other != rank for text in map(str, result.named)]
-        if bad or others:
+        bad = _judge(result)
+        if bad:
             absent = bad.startswith(("not found", "failed"))
             missed += absent
             alarms += not absent
-            wrong.append(f"{name}, rank {rank}, wait {number}: {bad or others[0]}")
-        elif results[rank].unordered:
+            wrong.append(f"{name}, rank {rank}, wait {number}: {bad}")
+        elif result.unordered:
             found += 1
         else:
             in_order += 1

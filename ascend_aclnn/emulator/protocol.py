@@ -33,6 +33,7 @@ class Call(IntEnum):
     REPLACE = 9  # replaces a step of a program
     INFER = 10  # descriptions of the outputs that arguments without outputs have
     KERNEL = 11  # a kernel that was launched as a binary, and its arguments: a plan that runs once
+    MOVE = 12  # where a plan that only moves elements takes bytes of its inputs to
 
 
 class Step(IntEnum):

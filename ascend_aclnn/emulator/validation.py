@@ -16,6 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, Optional, Union
 
+from ascend_aclnn.emulator import order
+
 KINDS = ("memory", "sync")
 VARIABLE, REPORT = "ASCEND_EMULATOR_VALIDATE", "ASCEND_EMULATOR_VALIDATE_REPORT"
 SUPPRESS = "ASCEND_EMULATOR_VALIDATE_SUPPRESS"
@@ -46,17 +48,40 @@ class Report(NamedTuple):
     json: Optional[Path] = None
 
 
-def read(path: Union[str, Path]) -> list[dict[str, Any]]:
-    """The findings in a file that the libraries have written: how often each was seen is its ``times``."""
-    found: dict[tuple[int, int], dict[str, Any]] = {}
-    for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines():
-        record = json.loads(line)
-        key = record["process"], record["finding"]
-        if "times" in record:
-            found[key]["times"] = record["times"]
-        else:
-            found[key] = {**record, "times": 1}
-    return list(found.values())
+class Reader:
+    """What the libraries write into a file while programs run. A finding's ``times`` says how often it was seen."""
+
+    def __init__(self, path: Union[str, Path], patterns: Sequence[tuple[str, str]] = ()) -> None:
+        self.printed: list[dict[str, Any]] = []  # each by the process that made it, at once
+        self.compared: list[
+            dict[str, Any]
+        ] = []  # of several processes, or of one where others might have made an order
+        self._path, self._patterns, self._read = Path(path), patterns, 0
+        self._by_number: dict[tuple[int, int], dict[str, Any]] = {}
+        self._journal: list[dict[str, Any]] = []
+
+    def update(self) -> bool:
+        """Reads what has come since the last time, without what fits the patterns; whether anything has."""
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            text, mark, _ = file.read().rpartition(b"\n")
+        self._read += len(text) + len(mark)
+        records = [json.loads(line) for line in text.decode(errors="replace").splitlines()]
+        for record in records:
+            if "journal" in record:
+                continue
+            key = record["process"], record["finding"]
+            if "times" in record:
+                self._by_number[key]["times"] = record["times"]
+            else:
+                self._by_number[key] = {**record, "times": 1}
+                self.printed.append(self._by_number[key])
+        journal = [record for record in records if "journal" in record]
+        self._journal += journal
+        if journal:
+            found = order.Order(self._journal).findings()
+            self.compared = [f for f in found if not is_suppressed(self._patterns, f["identifier"], f["text"])]
+        return bool(records)
 
 
 def suppressions(path: Path) -> list[tuple[str, str]]:
@@ -81,12 +106,18 @@ def variables(report: Report, path: str) -> dict[str, str]:
 def run(executable: str, program: Sequence[str], environment: Mapping[str, str], report: Report) -> int:
     """Runs a program and waits for it; 1 if it or a process that it started made a finding, else the program's own status.
 
-    The findings are printed by the libraries as they are made; warnings do not count. Signals are passed on to the program, and
-    a signal that ends it ends this process too. OSError where the file of suppressions cannot be read.
+    The findings are printed by the libraries as they are made, those between processes at the end; warnings do not count.
+    Signals are passed on to the program, and a signal that ends it ends this process too. OSError where the file of
+    suppressions cannot be read.
     """
     with tempfile.NamedTemporaryFile(prefix="ascend-validate-") as file:
         status = _run(executable, program, {**environment, **variables(report, file.name)})
-        findings = read(file.name)
+        found = Reader(file.name, [] if report.suppressions is None else suppressions(report.suppressions))
+        found.update()
+    for finding in found.compared:
+        times = f"; seen {finding['times']} times" if finding["times"] > 1 else ""
+        print(f"EMULATOR_VALIDATE: {finding['identifier']}: {finding['text']}{times}", file=sys.stderr)
+    findings = [*found.printed, *found.compared]
     if report.json is not None:
         text = json.dumps({"version": 1, "program": list(program), "status": status, "findings": findings}, indent=1)
         report.json.write_text(text + "\n", encoding="utf-8")

@@ -49,8 +49,10 @@ _KINDS = (
 )
 _FIXTURES = ("aclnn_backend", "aclnn_device", "aclnn_stream")
 _PASSED = pytest.StashKey[bool]()
-_FINDINGS = pytest.StashKey[Path]()
-_READ = pytest.StashKey[tuple[int, int]]()  # bytes and findings
+_FINDINGS = pytest.StashKey[validation.Reader]()
+_REPORTED = pytest.StashKey[
+    tuple[int, dict[str, int]]
+]()  # of those printed, how many; the others with how often each was seen
 
 
 class LeakWarning(pytest.PytestWarning):
@@ -173,24 +175,27 @@ def _validate(config: pytest.Config, kinds: str) -> None:
         raise pytest.UsageError(f"--aclnn-validate: {error}") from None
     number, path = tempfile.mkstemp(prefix="ascend-validate-")
     os.close(number)
-    config.stash[_FINDINGS], config.stash[_READ] = Path(path), (0, 0)
     config.add_cleanup(lambda: files.discard(Path(path)))
     suppress = config.getoption("--aclnn-validate-suppress")
     report = validation.Report(kinds, None if suppress is None else Path(suppress))
     try:
         os.environ.update(validation.variables(report, path))
+        patterns = [] if suppress is None else validation.suppressions(Path(suppress))
     except OSError as error:
         raise pytest.UsageError(f"--aclnn-validate-suppress: {error}") from None
+    config.stash[_FINDINGS], config.stash[_REPORTED] = validation.Reader(path, patterns), (0, {})
 
 
 def _new_findings(config: pytest.Config) -> list[str]:
     """What was found since the last time, warnings left out."""
-    path = config.stash.get(_FINDINGS, None)
-    if path is None or path.stat().st_size == config.stash[_READ][0]:
+    reader = config.stash.get(_FINDINGS, None)
+    if reader is None or not reader.update():
         return []
-    size, findings = path.stat().st_size, validation.read(path)
-    found = [f"{f['identifier']}: {f['text']}" for f in findings[config.stash[_READ][1] :] if f["severity"] == "error"]
-    config.stash[_READ] = size, len(findings)
+    count, seen = config.stash[_REPORTED]
+    compared = {f"{f['identifier']}: {f['text']}": f["times"] for f in reader.compared}
+    printed = [f"{f['identifier']}: {f['text']}" for f in reader.printed[count:] if f["severity"] == "error"]
+    found = [*printed, *(text for text, times in compared.items() if times > seen.get(text, 0))]
+    config.stash[_REPORTED] = len(reader.printed), compared
     with contextlib.suppress(
         OSError, AttributeError
     ):  # a process without the emulated device: another one has found it

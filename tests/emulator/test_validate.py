@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 import pytest
@@ -208,6 +209,87 @@ def test_reads_of_unwritten_memory(emulator_home: Path) -> None:
     )
 
 
+def body_moves(cann: Cann) -> None:
+    """What was never written is moved about; a line on standard error stands before each launch that uses a part of it."""
+    s = Streams(cann)
+    fresh = cann.malloc(128)
+    cann.aclrtMemset(fresh, 128, 0, 64)
+    made: list[int] = []
+
+    def at(shape: tuple[int, ...], address: int, strides: Optional[tuple[int, ...]] = None, offset: int = 0) -> int:
+        made.append(cann.describe(shape, np.float32, address, strides, offset, storage=(64,)))
+        return made[-1]
+
+    def use(name: str, source: int, shape: tuple[int, ...]) -> None:
+        print("===", name, file=sys.stderr, flush=True)
+        s.multiply(source, at(shape, s.z.address), s.first)
+
+    def move(name: str, *arguments: object) -> None:
+        executor, _ = cann.prepare(name, *arguments)
+        getattr(cann, name)(None, 0, executor, s.first)
+
+    blocks = [cann.malloc(256) for _ in range(5)]
+    half, permuted, joined, narrow, copied = blocks
+    dims = (ctypes.c_int64 * 2)(1, 0)
+    order = cann.aclCreateIntArray(dims, 2)
+    move("aclnnPermute", at((4, 8), fresh), order, at((8, 4), permuted))
+    use("written columns", at((8, 2), permuted, (4, 1)), (8, 2))
+    use("other columns", at((8, 2), permuted, (4, 1), 2), (8, 2))
+    handles = (ctypes.c_void_p * 2)(
+        cann.describe((4, 8), np.float32, s.x.address), cann.describe((4, 8), np.float32, fresh)
+    )
+    tensors = cann.aclCreateTensorList(handles, 2)
+    move("aclnnCat", tensors, 1, at((4, 16), joined))
+    use("joined", at((4, 8), joined, (16, 1)), (4, 8))
+    use("joined to", at((2, 8), joined, (16, 1), 40), (2, 8))
+    half_type = cann.describe((4, 8), np.float16, half)
+    move("aclnnCast", at((4, 8), fresh), 1, half_type)
+    move("aclnnCast", half_type, 0, at((4, 8), narrow))  # moved twice
+    use("cast", at((2, 8), narrow), (2, 8))
+    use("cast of more", at((3, 8), narrow), (3, 8))
+    cann.aclrtMemcpyAsync(copied, 256, fresh, 128, 3, s.first)
+    use("copied", at((2, 8), copied), (2, 8))
+    use("copied, more", at((3, 8), copied), (3, 8))
+    print("=== end", file=sys.stderr, flush=True)
+    s.close()
+    cann.aclDestroyTensorList(tensors)
+    cann.aclDestroyIntArray(order)
+    for handle in (*made, half_type):
+        cann.aclDestroyTensor(handle)
+    for address in (fresh, *blocks):
+        cann.aclrtFree(address)
+
+
+def test_moves_take_unwritten_bytes_along(emulator_home: Path) -> None:
+    """A move is no use. The use of what it has moved is found, and the use of what lies beside it is not."""
+    done = run_body(body_moves, emulator_home, ASCEND_EMULATOR_VALIDATE="memory")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, set[tuple[str, ...]]] = {}
+    pattern = (
+        r"EMULATOR_VALIDATE: memory/unwritten-read: aclnnMul self \(.*\) reads what was never written, and what (\w+ \w+) \(.*\) "
+        r"has moved here: (\d+) bytes"
+    )
+    for line in done.stderr.splitlines():
+        match = re.match(pattern, line)
+        if line.startswith("==="):
+            found[line[4:]] = set()
+        elif match:
+            found[list(found)[-1]].add(match.groups())
+        else:
+            assert "memory/" not in line or " times: " in line, line
+    assert found == {
+        "written columns": set(),
+        "other columns": {("aclnnPermute out", "8")},
+        "joined": set(),
+        "joined to": {("aclnnCat out", "32")},
+        "cast": set(),
+        "cast of more": {("aclnnCast out", "32")},
+        "copied": set(),
+        "copied, more": {("aclrtMemcpyAsync dst", "32")},
+        "end": set(),
+    }
+
+
 def examples() -> dict[str, str]:
     """The page's examples, by the finding that they cause."""
     found = re.findall(r"^### (\S+)$.*?```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
@@ -373,6 +455,65 @@ def test_each_kind_of_order_with_and_without_a_race(emulator_home: Path) -> None
         "graph False True": {raw, war, waw},
         "graph True False": {war},
     }
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """What is found in two ranks that share memory, with and without an order (clients/validated_ranks.py)."""
+    file = tmp_path_factory.mktemp("ranks") / "findings.json"
+    command = [
+        sys.executable,
+        "-m",
+        "ascend_aclnn",
+        "emulator",
+        "run",
+        "--cann",
+        NEWEST,
+        "--validate",
+        f"--validate-json={file}",
+    ]
+    client = Path(__file__).parent / "clients" / "validated_ranks.py"
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "helpers")])}
+    done = subprocess.run(
+        [*command, "--", sys.executable, str(client)],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    findings = json.loads(file.read_text(encoding="utf-8"))["findings"]
+    return done, [finding for finding in findings if finding["severity"] == "error"]
+
+
+def test_ranks_that_share_memory(ranks: tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]) -> None:
+    """Each race of the client is found, and nothing else."""
+    found: dict[str, set[tuple[str, str, str, bool]]] = {}
+    for finding in ranks[1]:
+        sides = finding["later"], finding["earlier"]
+        case = {name for side in sides for _, _, name in side["frames"]} - {"main", "<module>", "meet"}
+        (name,) = case - {"call", "prepare", "multiply", "read", "write", "create", "hccl", "message", "join"}
+        between = sides[0].get("process") != sides[1].get("process")
+        arguments = ("self" if side["argument"] == "other" else side["argument"] for side in sides)
+        found.setdefault(name, set()).add((finding["identifier"], *arguments, between))
+        assert {side["operator"] for side in sides} == {"aclnnMul"}
+    assert found == {
+        "read_after_write": {("sync/read-after-write", "self", "out", True)},
+        "write_after_read": {("sync/write-after-read", "out", "self", True)},
+        "write_after_write": {("sync/write-after-write", "out", "out", True)},
+        "collective_of_another_stream": {("sync/write-after-read", "out", "self", True)},
+        "other_rank_sends_first": {("sync/write-after-write", "out", "out", False)},
+    }
+
+
+def test_findings_between_processes_name_them(
+    ranks: tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]],
+) -> None:
+    side = r"aclnnMul \w+ \(launch \d+ of stream \d+ of process (\d+), [^()]+\)"
+    line = rf"^EMULATOR_VALIDATE: sync/write-after-write: {side} is not ordered after {side}: 64 bytes at 0x\w+$"
+    match = re.search(line, ranks[0].stderr, re.M)
+    assert match and match[1] != match[2], ranks[0].stderr
 
 
 PLUGIN_TEST = """

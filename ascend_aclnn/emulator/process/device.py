@@ -112,6 +112,7 @@ class Device:
             Call.REPLACE: self.replace_step,
             Call.INFER: self.infer,
             Call.KERNEL: self.prepare_kernel,
+            Call.MOVE: self.move,
         }
         self._times: list[tuple[int, int, int]] = []  # of launches with a correlation: it, begin, end
         self.memory = memory
@@ -338,6 +339,15 @@ class Device:
         self._bound += 1
         plan.bound[addresses] = bound
         return bound
+
+    def move(self, payload: bytes) -> tuple[int, bytes]:
+        """Where a plan takes bytes of its inputs to: u64 plan; tensor, start and count of the bytes of each range (u64)."""
+        plan = self.plans[int.from_bytes(payload[:8], "little")]
+        try:
+            ranges = unwritten.moved(plan, self.backend, list(struct.iter_unpack("<3Q", payload[8:])))
+        except Exception:
+            return INNER_ERROR, _unexpected(plan.name)
+        return 0, b"".join(struct.pack("<3Q", *each) for each in ranges)
 
     def make_program(self, payload: bytes) -> tuple[int, bytes]:
         """Prepares the steps of a captured graph: u64 number of the program, steps."""

@@ -1,4 +1,4 @@
-"""Outputs that CANN's kernels leave unwritten, for ``--validate=memory``: which bytes of device memory those of a launch are."""
+"""For ``--validate=memory``: outputs that CANN's kernels leave unwritten, and where bytes that nobody has written go."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.backends.numpy import run
+from ascend_aclnn.backends.numpy import NumpyBackend, run
 from ascend_aclnn.backends.numpy.placed import Memory
+from ascend_aclnn.emulator.process.plans import Plan
 from ascend_aclnn.emulator.protocol import TOLD_UNWRITTEN
+
+_MARK = 0x41  # in each byte of an element: a number that no cast to another data type makes 0
+_ALIGNMENT = 32
 
 _mine = threading.local()  # arrays: what the references of this thread's launch have left
 
@@ -45,3 +49,31 @@ def around(memory: Memory, bound: Callable[[], Optional[bytes]]) -> Callable[[],
         return answer or None
 
     return launch
+
+
+Range = tuple[int, int, int]  # of a tensor by its number: the first byte, and how many
+
+
+def moved(plan: Plan, backend: NumpyBackend, ranges: Sequence[Range]) -> list[Range]:
+    """Where bytes of the inputs get to in a plan that only moves elements.
+
+    It runs on memory of its own, which holds marks there and zeros everywhere else.
+    """
+    offsets, end = [], 0
+    for planned in plan.tensors:
+        offsets.append(end)
+        end += 0 if planned is None else -(-planned.extent // _ALIGNMENT) * _ALIGNMENT
+    memory = np.zeros(end, np.uint8)
+    for tensor, start, count in ranges:
+        memory[offsets[tensor] + start : offsets[tensor] + start + count] = _MARK
+    plan.bind(backend, memory, struct.pack(f"<{len(offsets)}q", *offsets))()
+    result: list[Range] = []
+    for number, (planned, offset) in enumerate(zip(plan.tensors, offsets)):
+        if planned is None:
+            continue
+        size = max(1, planned.spec.dtype.bits // 8)
+        part = memory[offset : offset + planned.extent]
+        marked = part[: len(part) // size * size].reshape(-1, size).any(axis=1)
+        edges = np.flatnonzero(np.diff(marked, prepend=False, append=False)).reshape(-1, 2) * size
+        result += [(number, int(first), int(last - first)) for first, last in edges]
+    return result

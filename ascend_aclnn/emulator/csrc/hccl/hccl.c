@@ -536,6 +536,30 @@ static HcclResult queue(const emu_operator *operator, const emu_value *values_, 
     return status == 0 ? HCCL_SUCCESS : HCCL_E_RUNTIME;
 }
 
+/* Which ranks wait for which, for --validate: nobody waits for ranks that only receive. */
+static void meet_all(const communicator *c, int operation, uint32_t root) {
+    if (!emu_validates()) return;
+    bool from_root = operation == COLLECTIVE_BROADCAST || operation == COLLECTIVE_SCATTER, to_root = operation == COLLECTIVE_REDUCE, is_root = c->rank == root;
+    emu_exchange *exchange = calloc(1, sizeof *exchange);
+    if (exchange == NULL) abort();
+    *exchange = (emu_exchange){.device = c->device->id, .publishes = !from_root || is_root, .receives = from_root ? !is_root : !to_root || is_root};
+    snprintf(exchange->key, sizeof exchange->key, "%s", c->name);
+    emu_exchanges_of_next(exchange, 1);
+}
+
+/* A receive waits for the send. */
+static void meet_peers(const communicator *c, const HcclSendRecvItem *items, uint32_t count) {
+    if (!emu_validates()) return;
+    emu_exchange *exchanges = calloc(count + 1, sizeof *exchanges);
+    if (exchanges == NULL) abort();
+    for (uint32_t i = 0; i < count; i++) {
+        bool receives = items[i].sendRecvType == HCCL_RECV;
+        exchanges[i] = (emu_exchange){.device = c->device->id, .counts_apart = true, .publishes = !receives, .receives = receives};
+        snprintf(exchanges[i].key, sizeof exchanges->key, "%s from %u to %u", c->name, receives ? items[i].remoteRank : c->rank, receives ? c->rank : items[i].remoteRank);
+    }
+    emu_exchanges_of_next(exchanges, count);
+}
+
 /* Waits for peers (none: for all ranks), as HCCL does when it makes links: in the call itself. The lock is held. */
 static int link_with(communicator *c, int operation, const uint32_t *peers, uint32_t count) {
     action what = {.action = COMMUNICATION_LINK, .size = count, .number = (uint64_t)operation};
@@ -600,7 +624,10 @@ static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
                                {.integer = (int32_t)r->root}, {.pointer = counts}, {.pointer = send}, {.pointer = receive}};
         status = (HcclResult)link_all(c, r->operation);
         uint64_t correlation = emu_activity_begin(ACTIVITY_COLLECTIVE, routine, r->send_count, (uint64_t)r->type, c->name);
-        if (status == HCCL_SUCCESS) status = queue(&collectives[r->operation], values_, stream);
+        if (status == HCCL_SUCCESS) {
+            meet_all(c, r->operation, r->root);
+            status = queue(&collectives[r->operation], values_, stream);
+        }
         emu_activity_end(correlation, status);
     }
     if (counts != NULL) aclDestroyIntArray(counts);
@@ -807,6 +834,7 @@ static HcclResult send_receive(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum,
         aclIntArray *arrays[2] = {aclCreateIntArray(peers[0], many[0]), aclCreateIntArray(peers[1], many[1])};
         aclTensorList *lists[2] = {aclCreateTensorList(tensors[0], many[0]), aclCreateTensorList(tensors[1], many[1])};
         emu_value values_[] = {{.pointer = c->name}, {.pointer = arrays[0]}, {.pointer = lists[0]}, {.pointer = arrays[1]}, {.pointer = lists[1]}};
+        meet_peers(c, sendRecvInfo, itemNum);
         status = queue(&point_to_point, values_, stream);
         for (int side = 0; side < 2; side++) {
             aclDestroyIntArray(arrays[side]);

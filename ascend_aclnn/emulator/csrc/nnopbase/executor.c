@@ -245,7 +245,9 @@ typedef struct {
     bool wrapped;
     bool keyed;      /* phase one had a key: CANN records the launches of the first run, and later runs only replay them */
     _Atomic bool recorded;
-    uint32_t site;   /* of --validate: of phase one */
+    uint32_t site;   /* of --validate: of phase one, */
+    emu_exchange *exchanges; /* and with which ranks it meets */
+    size_t exchange_count;
     uint32_t tensor_count, object_count;
     tensor_use *tensors;
     object_use *objects;
@@ -444,6 +446,7 @@ static void free_executor(void *object) {
     executor *e = object;
     release_plan(e->plan);
     emu_thread_release(e->thread);
+    free(e->exchanges);
     free(e);
 }
 
@@ -509,6 +512,33 @@ int emu_infer(const emu_operator *operator, const emu_value *values, int64_t *wo
     return status;
 }
 
+static __thread struct {
+    emu_exchange *items;
+    size_t count;
+} exchanges_of_next;
+
+void emu_exchanges_of_next(emu_exchange *exchanges, size_t count) {
+    free(exchanges_of_next.items);
+    exchanges_of_next.items = exchanges;
+    exchanges_of_next.count = count;
+}
+
+/* An operator of a communication group meets all ranks of it. Those between attention and FFN only leave something for the other side. */
+static void meet_groups(const emu_operator *operator, const emu_value *values, int device) {
+    emu_exchange *exchanges = NULL;
+    size_t count = 0;
+    for (uint32_t i = 0; operator->kinds[i] != 0 && strstr(operator->name, "FFN") == NULL; i++) {
+        char name[80];
+        const char *group = operator->kinds[i] == LETTER_STRING ? values[i].pointer : NULL;
+        if (group == NULL || *group == 0 || strncmp(parameter_name(operator, i, name, sizeof name), "group", 5) != 0) continue;
+        exchanges = realloc(exchanges, (count + 1) * sizeof *exchanges);
+        if (exchanges == NULL) abort();
+        exchanges[count] = (emu_exchange){.device = device, .publishes = true, .receives = true};
+        snprintf(exchanges[count++].key, sizeof exchanges->key, "%s", group);
+    }
+    emu_exchanges_of_next(exchanges, count);
+}
+
 int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **result) {
     ENTER(operator->phase_one);
     emu_context *context;
@@ -541,6 +571,13 @@ int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_
         .wrapped = p != NULL && emu_cache_answers(p->id), .keyed = emu_cache_has_key(), .site = emu_validates() ? emu_call_site() : 0, .tensor_count = g->tensor_count,
         .object_count = g->object_count, .tensors = tensors, .objects = objects,
     };
+    if (operator->communicates && emu_validates()) {
+        if (operator->shown == NULL) meet_groups(operator, values, device->id); /* else hccl.c has said how */
+        e->exchanges = exchanges_of_next.items;
+        e->exchange_count = exchanges_of_next.count;
+        exchanges_of_next.items = NULL;
+        exchanges_of_next.count = 0;
+    }
     if (emu_rewrites(operator->name)) rewrite_arguments(e);
     void *handle = emu_object_new(KIND_EXECUTOR, e, free_executor);
     if (handle == NULL) return ACLNN_ERR_INNER_CREATE_EXECUTOR;
@@ -571,6 +608,8 @@ typedef struct {
     uint32_t timeline, site;
     uint64_t number;
     emu_accesses accesses; /* of a captured launch */
+    emu_exchange *exchanges;
+    size_t exchange_count;
     launch_tensor tensors[];
 } launch;
 
@@ -589,6 +628,7 @@ static void finish_launch(emu_task *task) {
     release_plan(l->plan);
     emu_buffer_free(&l->task.request);
     free(l->accesses.items);
+    free(l->exchanges);
     free(l);
 }
 
@@ -640,6 +680,9 @@ static void describe_launch(emu_task *task, emu_captured *captured) {
     captured->accesses = l->accesses.items;
     captured->access_count = l->accesses.count;
     captured->site = l->site;
+    captured->exchanges = l->exchanges;
+    captured->exchange_count = l->exchange_count;
+    l->exchanges = NULL;
     l->accesses = (emu_accesses){0};
     captured->waits = l->plan->operator->communicates;
     unpin_launch(l);
@@ -763,13 +806,53 @@ static void check_overlap(const executor *e, const emu_accesses *list, const uin
     }
 }
 
-/* Operators whose outputs hold elements of their inputs and nothing that depends on them. */
-static bool is_move(const char *name) {
-    static const char *const names[] = {"aclnnInplaceCopy", "aclnnConstantPadNd", "aclnnCat", "aclnnPermute", "aclnnSlice", "aclnnSliceV2", "aclnnCast"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(name, names[i]) == 0) return true;
+/* Operators whose outputs hold elements of their inputs and nothing that depends on them. Which elements depends for `by_index` on
+ * other inputs, the values of which are not known yet. */
+static const char moving[] = " aclnnAsStrided aclnnCast aclnnCat aclnnChannelShuffle aclnnCircularPad2d aclnnCircularPad3d aclnnConcatV2 aclnnConstantPadNd "
+                             "aclnnExpand aclnnExpandv aclnnFlatten aclnnFlip aclnnForeachCopy aclnnIm2col aclnnInplaceCopy aclnnPadV2 aclnnPermute "
+                             "aclnnReflectionPad1d aclnnReflectionPad1dV2 aclnnReflectionPad2d aclnnReflectionPad3d aclnnRepeat aclnnRepeatInterleaveInt "
+                             "aclnnRepeatInterleaveIntWithDim aclnnReplicationPad1d aclnnReplicationPad2d aclnnReplicationPad3d aclnnRoll aclnnSlice aclnnSliceV2 "
+                             "aclnnSplit aclnnSplitTensor aclnnSplitWithSize aclnnStack aclnnStridedSlice aclnnTril aclnnTriu ";
+static const char by_index[] = " aclnnEmbedding aclnnGather aclnnGatherElementsV3 aclnnGatherNd aclnnGatherV2 aclnnGatherV3 aclnnIndex aclnnIndexSelect aclnnTake ";
+
+static bool is_among(const char *names, const char *name) {
+    char word[100];
+    snprintf(word, sizeof word, " %s ", name);
+    return strstr(names, word) != NULL;
+}
+
+static bool is_index(const char *argument) { return strncmp(argument, "index", 5) == 0 || strncmp(argument, "indices", 7) == 0; }
+
+/* The bytes of the inputs that were never written: number of the tensor, offset, count. */
+static void find_never_written(const launch *l, const emu_accesses *list, const uint32_t *tensor, emu_buffer *request) {
+    for (size_t i = 0; i < list->count; i++) {
+        uint64_t *pairs;
+        size_t count = list->items[i].kind == ACCESS_READ && !list->items[i].vague ? emu_validate_never_written(&list->items[i], &pairs) : 0;
+        for (size_t n = 0; n < count; n++) {
+            const uint64_t range[] = {tensor[i], pairs[2 * n] - (uint64_t)(uintptr_t)l->tensors[tensor[i]].address, pairs[2 * n + 1]};
+            emu_buffer_put(request, range, sizeof range);
+        }
+        if (count > 0) free(pairs);
     }
-    return false;
+}
+
+/* Asks the device process where the launch moves such bytes. */
+static void validate_moves(const executor *e, const launch *l, const emu_buffer *ranges) {
+    emu_buffer request = {0}, answer = {0};
+    emu_buffer_put(&request, &l->plan->id, sizeof l->plan->id);
+    emu_buffer_put(&request, ranges->data, ranges->size);
+    if (emu_link_call(l->device, CALL_MOVE, &request, &answer) == 0) {
+        for (size_t at = 0; at + 3 * sizeof(uint64_t) <= answer.size; at += 3 * sizeof(uint64_t)) {
+            uint64_t range[3];
+            memcpy(range, answer.data + at, sizeof range);
+            const launch_tensor *t = &l->tensors[range[0]];
+            if (e->operator->directions[t->parameter] != 'i') emu_validate_moved(l->timeline, l->number, (const uint8_t *)t->address + range[1], range[2]);
+        }
+    } else {
+        free(emu_take_message()); /* the launch itself tells what is wrong */
+    }
+    emu_buffer_free(&request);
+    emu_buffer_free(&answer);
 }
 
 /* What --validate compares, now or with each replay. */
@@ -778,7 +861,9 @@ static void validate_launch(const executor *e, launch *l, const emu_stream *stre
     uint32_t *tensor = NULL;
     size_t numbered = 0;
     l->site = emu_call_site();
-    bool memory = (emu_config()->validate & VALIDATE_MEMORY) != 0, moves = memory && is_move(e->operator->name);
+    bool memory = (emu_config()->validate & VALIDATE_MEMORY) != 0, indexed = memory && is_among(by_index, e->operator->name);
+    bool moves = indexed || (memory && is_among(moving, e->operator->name)), now = stream->capture == NULL && stream->update == NULL;
+    emu_buffer never_written = {0};
     emu_table_lock();
     for (uint32_t i = 0; i < l->count; i++) {
         int status;
@@ -791,7 +876,7 @@ static void validate_launch(const executor *e, launch *l, const emu_stream *stre
         emu_access access = {
             .kind = direction == 'o' ? ACCESS_WRITE : direction == 'x' ? ACCESS_UPDATE : ACCESS_READ, .argument = argument,
             .member = e->operator->kinds[parameter] == LETTER_TENSOR_LIST ? (int)e->tensors[i].member : -1,
-            .moves = moves,
+            .moves = !moves || (indexed && is_index(argument)) ? MOVES_NOTHING : now || indexed ? MOVES_SOME : MOVES_ALL,
             .vague = strncmp(argument, "scheduleContext", 15) == 0, /* the host and kernels talk through it while they run */
         };
         emu_tensor_access(described_, l->tensors[i].address, l->tensors[i].extent, access, &list);
@@ -802,16 +887,25 @@ static void validate_launch(const executor *e, launch *l, const emu_stream *stre
     }
     if (memory && !e->operator->communicates) check_overlap(e, &list, tensor, l->site);
     emu_table_unlock();
+    if (moves && !indexed && now) find_never_written(l, &list, tensor, &never_written);
     free(tensor);
     emu_access workspace = {.kind = ACCESS_WRITE, .argument = "workspace", .member = -1};
     if (l->workspace != NULL) emu_access_add(&list, workspace, l->workspace, e->workspace, 1, 0);
-    if (stream->capture != NULL || stream->update != NULL) {
+    if (!now) {
         l->accesses = list;
+        if (e->exchange_count > 0) {
+            l->exchanges = malloc(e->exchange_count * sizeof *l->exchanges);
+            if (l->exchanges == NULL) abort();
+            memcpy(l->exchanges, e->exchanges, e->exchange_count * sizeof *l->exchanges);
+            l->exchange_count = e->exchange_count;
+        }
         return;
     }
     l->timeline = stream->timeline;
-    l->number = emu_validate_task(stream->timeline, shown_name(e->operator), l->site, list.items, list.count);
+    l->number = emu_validate_communication(stream->timeline, shown_name(e->operator), l->site, list.items, list.count, e->exchanges, e->exchange_count);
     free(list.items);
+    if (never_written.size > 0) validate_moves(e, l, &never_written);
+    emu_buffer_free(&never_written);
     if (e->operator->data_dependent) emu_host_waited(stream->timeline); /* CANN's phase two waits for the shapes */
 }
 

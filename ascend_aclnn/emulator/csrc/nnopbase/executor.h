@@ -3,6 +3,7 @@
 #define EMU_EXECUTOR_H
 
 #include "ascendcl/core/api.h"
+#include "ascendcl/validate/validate.h"
 
 /* One argument of a phase one; the letter of its kind (LETTER_... of protocol.h) selects the member. */
 typedef union {
@@ -23,6 +24,8 @@ typedef struct {
     const char *shown;       /* the name in findings of --validate; NULL: `name` */
 } emu_operator;
 
+/* The next phase one of this thread is of an operator that meets other ranks so (--validate). The executor frees them. */
+LINK void emu_exchanges_of_next(emu_exchange *exchanges, size_t count);
 LINK int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **executor);
 /* What the outputs would be, which are not among the arguments: of each data type, format, rank and sizes. `count` is the room. */
 LINK int emu_infer(const emu_operator *operator, const emu_value *values, int64_t *words, size_t *count);

@@ -209,8 +209,9 @@ static copy_task *make_copy(const copy_request *request, size_t staged, int *sta
 static size_t list_accesses(const copy_task *copy, const char *dst, emu_access *accesses) {
     size_t count = 0;
     bool dst_known = copy->dst_device != NULL || emu_host_pin(copy->dst, 0), src_known = copy->src_device != NULL || (copy->src != NULL && emu_host_pin(copy->src, 0));
-    if (src_known) accesses[count++] = (emu_access){ACCESS_READ, copy->src, copy->width, copy->height, copy->spitch, "src", -1, copy->dst_device != NULL, false};
-    if (dst_known) accesses[count++] = (emu_access){ACCESS_WRITE, copy->dst, copy->width, copy->height, copy->dpitch, dst, -1, false, false};
+    emu_moves moves = copy->dst_device != NULL ? MOVES_IN_ORDER : MOVES_NOTHING; /* the host uses what it gets */
+    if (src_known) accesses[count++] = (emu_access){ACCESS_READ, copy->src, copy->width, copy->height, copy->spitch, "src", -1, moves, false};
+    if (dst_known) accesses[count++] = (emu_access){ACCESS_WRITE, copy->dst, copy->width, copy->height, copy->dpitch, dst, -1, moves, false};
     return count;
 }
 

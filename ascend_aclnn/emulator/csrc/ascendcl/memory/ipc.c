@@ -98,6 +98,7 @@ API aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_
         free(item);
         return status;
     }
+    if (emu_validates()) emu_validate_shared(devPtr, size, device->memory_fd, emu_memory_offset(device, devPtr), true);
     snprintf(key, len, KEY, emu_shared_name(item->shared));
     add(item);
     exported++;
@@ -136,6 +137,7 @@ static int import(emu_device *device, uint64_t name, entry **result) {
         item->size = emu_whole_pages(lead + size);
         status = emu_alias_map(device, address, item->size, fd, offset - lead);
         if (status != 0) emu_memory_release_foreign(device, item->address + lead);
+        else if (emu_validates()) emu_validate_shared(item->address + lead, size, fd, offset, false);
     }
     if (fd >= 0) close(fd);
     if (status != 0) {

@@ -12,6 +12,7 @@
 #include "ascendcl/memory/aliases.h"
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/validate.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -95,6 +96,13 @@ static int check_physical(const physical *p) {
     if (!p->freed && !gone(p)) return 0;
     return emu_fail(ACL_ERROR_RT_INVALID_HANDLE, "EMULATOR_USE_AFTER_DESTROY",
                     p->freed ? "the memory has been freed" : "the device has been reset since the memory was allocated");
+}
+
+/* Other processes may use what is mapped. */
+static void validate_mapping(const physical *p, const void *address) {
+    if (!emu_validates() || p->shared == NULL) return;
+    if (p->home != NULL) emu_validate_shared(address, p->size, p->device->memory_fd, emu_memory_offset(p->device, p->home), false);
+    else emu_validate_shared(address, p->size, p->file, p->offset, false);
 }
 
 /* Makes a handle for physical memory, which goes into the list. */
@@ -203,6 +211,7 @@ API aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHa
         *added = (mapping){mappings, p, device, virPtr, device->cleared};
         mappings = added;
         p->maps++;
+        validate_mapping(p, virPtr);
     }
     pthread_mutex_unlock(&lock);
     if (status != 0) free(added);
@@ -250,7 +259,13 @@ static int export(aclrtDrvMemHandle handle, uint64_t flags, uint64_t *name) {
     if (status == 0)
         status = emu_shared_new(SHARED_PHYSICAL, flags == ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, p->device->memory_fd,
                                 emu_memory_offset(p->device, p->home), p->size, &p->shared);
-    if (status == 0) *name = emu_shared_name(p->shared);
+    if (status == 0) {
+        *name = emu_shared_name(p->shared);
+        if (emu_validates()) emu_validate_shared(p->home, p->size, p->device->memory_fd, emu_memory_offset(p->device, p->home), true);
+        for (const mapping *m = mappings; m != NULL; m = m->next) {
+            if (m->physical == p) validate_mapping(p, m->address);
+        }
+    }
     pthread_mutex_unlock(&lock);
     return status;
 }

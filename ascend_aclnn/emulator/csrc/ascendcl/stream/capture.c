@@ -88,6 +88,7 @@ void emu_node_clear(emu_node *node) {
     free(node->captured.uses);
     emu_buffer_free(&node->captured.step);
     free(node->captured.accesses);
+    free(node->captured.exchanges);
     node->captured = (emu_captured){0};
 }
 

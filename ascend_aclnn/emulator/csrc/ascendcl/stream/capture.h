@@ -30,6 +30,8 @@ typedef struct {
     /* of --validate: what it accesses, and where it was called; NULL: it is not known */
     emu_access *accesses;
     size_t access_count;
+    emu_exchange *exchanges; /* with other ranks */
+    size_t exchange_count;
     uint32_t site;
 } emu_captured;
 

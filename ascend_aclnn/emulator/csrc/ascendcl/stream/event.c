@@ -427,6 +427,7 @@ static int record_event(aclrtEvent handle, aclrtStream stream_handle) {
         record->shared = event->shared;
         emu_shared_hold(record->shared);
         record->number = emu_shared_record(record->shared);
+        if (emu_validates()) emu_validate_recorded(stream->timeline, emu_shared_name(record->shared), record->number);
     }
     /* When it passes matters only where time is measured, or other processes wait. */
     bool quiet = (event->flags & ACL_EVENT_TIME_LINE) == 0 && event->shared == NULL;
@@ -490,6 +491,7 @@ static int wait_elsewhere(emu_stream *stream, const emu_event *event) {
     wait->shared = event->shared;
     emu_shared_hold(wait->shared);
     wait->number = emu_shared_latest(wait->shared);
+    if (emu_validates()) emu_validate_waited(stream->timeline, emu_shared_name(wait->shared), wait->number);
     return emu_stream_enqueue(stream, &wait->task);
 }
 
@@ -508,7 +510,6 @@ static int wait_event(aclrtStream stream_handle, aclrtEvent handle) {
     recording *record = latest_of(event);
     if (is_elsewhere(event, record)) {
         drop_recording(record);
-        if (emu_validates()) emu_timeline_waits(stream->timeline, NULL);
         return wait_elsewhere(stream, event);
     }
     if (record != NULL && emu_validates()) emu_timeline_waits(stream->timeline, record->clock);
@@ -560,9 +561,10 @@ static int query_event(aclrtEvent handle, bool any_creator, bool *done) {
     recording *record = latest_of(event);
     if (is_elsewhere(event, record)) {
         drop_recording(record);
-        int passed = emu_shared_wait(event->shared, emu_shared_latest(event->shared), 0);
+        uint64_t latest = emu_shared_latest(event->shared);
+        int passed = emu_shared_wait(event->shared, latest, 0);
         *done = passed != 0;
-        if (*done && emu_validates()) emu_host_passed(NULL);
+        if (*done && emu_validates()) emu_validate_waited(EMU_HOST_TIMELINE, emu_shared_name(event->shared), latest);
         return check_recorder(passed);
     }
     *done = record != NULL ? record->done || emu_stream_passed(record->stream, record->sequence) : event->creator == CREATED_EX;
@@ -611,9 +613,10 @@ static int synchronize_event(aclrtEvent handle, int32_t timeout) {
     if (status != 0) return status;
     recording *record = latest_of(event);
     if (is_elsewhere(event, record)) {
-        int passed = emu_shared_wait(event->shared, emu_shared_latest(event->shared), timeout);
+        uint64_t latest = emu_shared_latest(event->shared);
+        int passed = emu_shared_wait(event->shared, latest, timeout);
         status = passed != 0 ? check_recorder(passed) : event_timed_out(timeout);
-        if (status == 0 && emu_validates()) emu_host_passed(NULL);
+        if (status == 0 && emu_validates()) emu_validate_waited(EMU_HOST_TIMELINE, emu_shared_name(event->shared), latest);
     } else if (record != NULL && !record->done && !emu_stream_wait_for(record->stream, record->sequence, timeout)) {
         status = event_timed_out(timeout);
     } else if (record != NULL && emu_validates()) {

@@ -76,8 +76,12 @@ static void describe(const emu_record *a, char *buffer, size_t size) {
              *where != 0 || *place != 0 ? " (" : "", where, *where != 0 && *place != 0 ? ", " : "", place, *where != 0 || *place != 0 ? ")" : "");
 }
 
-/* Appends a line to the file that the launcher reads. */
-static void append(const char *line, size_t length) {
+bool emu_reports(void) {
+    const char *path = getenv("ASCEND_EMULATOR_VALIDATE_REPORT");
+    return path != NULL && *path != 0;
+}
+
+void emu_report_line(const char *line, size_t length) {
     const char *path = getenv("ASCEND_EMULATOR_VALIDATE_REPORT");
     int file = path != NULL && *path != 0 ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
     if (file < 0) return;
@@ -85,7 +89,7 @@ static void append(const char *line, size_t length) {
     close(file);
 }
 
-static size_t put_side(char *buffer, size_t size, const char *name, const emu_record *a) {
+size_t emu_side_json(char *buffer, size_t size, const char *name, const emu_record *a) {
     char task[200], argument[100], shown[100];
     if (a->task == NULL) return (size_t)snprintf(buffer, size, ",\"%s\":null", name);
     emu_json_text(task, sizeof task, a->task);
@@ -102,10 +106,10 @@ static void report(const finding *f, const char *text) {
     emu_json_text(quoted, sizeof quoted, text);
     size_t at = (size_t)snprintf(line, sizeof line, "{\"process\":%d,\"finding\":%llu,\"identifier\":\"%s\",\"severity\":\"%s\",\"text\":%s", (int)getpid(),
                                  (unsigned long long)f->number, f->rule, severity_of(f->rule), quoted);
-    at += put_side(line + at, sizeof line - at, "later", &f->later);
-    at += put_side(line + at, sizeof line - at, "earlier", &f->earlier);
+    at += emu_side_json(line + at, sizeof line - at, "later", &f->later);
+    at += emu_side_json(line + at, sizeof line - at, "earlier", &f->earlier);
     at += (size_t)snprintf(line + at, sizeof line - at, "}\n");
-    append(line, at);
+    emu_report_line(line, at);
 }
 
 /* Whether a line of the suppression file, "IDENTIFIER TEXT" with the patterns of fnmatch(3), fits. */
@@ -190,7 +194,7 @@ void emu_findings_summary(uint64_t tasks, uint32_t timelines) {
         describe(&f->later, second, sizeof second);
         if (f->earlier.task != NULL) describe(&f->earlier, first, sizeof first);
         fprintf(stderr, "EMULATOR_VALIDATE: %llu times: %s: %s%s%s\n", (unsigned long long)f->times, f->rule, second, *first != 0 ? ", " : "", first);
-        append(line, (size_t)snprintf(line, sizeof line, "{\"process\":%d,\"finding\":%llu,\"times\":%llu}\n", (int)getpid(), (unsigned long long)f->number,
+        emu_report_line(line, (size_t)snprintf(line, sizeof line, "{\"process\":%d,\"finding\":%llu,\"times\":%llu}\n", (int)getpid(), (unsigned long long)f->number,
                                       (unsigned long long)f->times));
     }
     pthread_mutex_unlock(&lock);

@@ -23,4 +23,10 @@ void emu_blame(const char *what, const char *routine, uint32_t site);
 /* How many findings there are, and how often they were seen; prints those that were seen again. */
 void emu_findings_summary(uint64_t tasks, uint32_t timelines);
 
+/* Whether there is a launcher that reads what this process appends to its file; and a line for it. */
+bool emu_reports(void);
+void emu_report_line(const char *line, size_t length);
+/* A side as a member of a JSON object, with a comma before it: its length. */
+size_t emu_side_json(char *buffer, size_t size, const char *name, const emu_record *side);
+
 #endif

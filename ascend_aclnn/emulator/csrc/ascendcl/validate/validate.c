@@ -5,10 +5,14 @@
 #include "ascendcl/core/handles.h"
 #include "ascendcl/validate/call_site.h"
 #include "ascendcl/validate/findings.h"
+#include "ascendcl/validate/journal.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything here; no other lock is taken under it */
 
@@ -27,20 +31,29 @@ struct emu_clock {
     uint64_t passed[];       /* by timeline */
 };
 
-/* What was queued and what was waited for, a line each, for scripts/race_table.py; NULL: it is not asked for. The lock is held. */
+/* What was queued and what was waited for, a line each behind the process, for scripts/race_table.py; several processes may share the
+ * file. NULL: it is not asked for. The lock is held. */
 static FILE *trace(void) {
     static FILE *file;
     static bool tried;
     if (!tried) {
         const char *path = getenv("ASCEND_EMULATOR_VALIDATE_TRACE");
-        file = path != NULL && *path != 0 ? fopen(path, "we") : NULL;
+        file = path != NULL && *path != 0 ? fopen(path, "ae") : NULL;
         if (file != NULL) setvbuf(file, NULL, _IOLBF, 0);
         tried = true;
     }
     return file;
 }
 
-#define TRACE(...) do { FILE *file_ = trace(); if (__builtin_expect(file_ != NULL, 0)) fprintf(file_, __VA_ARGS__); } while (0)
+EMU_CHECK_FORMAT(2, 3) static void trace_line(FILE *file, const char *format, ...) {
+    va_list arguments;
+    fprintf(file, "%d ", (int)getpid());
+    va_start(arguments, format);
+    vfprintf(file, format, arguments);
+    va_end(arguments);
+}
+
+#define TRACE(...) do { FILE *file_ = trace(); if (__builtin_expect(file_ != NULL, 0)) trace_line(file_, __VA_ARGS__); } while (0)
 
 static unsigned long long call_number(void) { return (unsigned long long)emu_waiting_call(); }
 
@@ -53,6 +66,8 @@ typedef struct {
     uint64_t before;         /* its tasks of earlier streams */
     uint64_t *passed;        /* by timeline; its own number is that of its last task */
     uint32_t room;
+    uint64_t received;       /* its number when it first waited for another process; 0: it never has */
+    uint64_t journaled, told; /* its last number that other processes may ask for; up to which they know that the host has waited */
 } timeline;
 
 static timeline *timelines;  /* the first is the host's */
@@ -143,12 +158,191 @@ void emu_timeline_waits(uint32_t number, const emu_clock *clock) {
 
 static void check_sources(void);
 
+/* Whether other processes are compared with this one. */
+static bool is_journaled(void) {
+    static int reports = -1;
+    if (reports < 0) reports = emu_reports() && (emu_config()->validate & VALIDATE_SYNC) != 0;
+    return reports > 0;
+}
+
+static emu_passed clock_for_journal(const timeline *t) { return (emu_passed){t->passed, t->room}; }
+
+/* What the host of one process has waited for comes before all that any process queues later: processes talk in ways that are not
+ * seen. */
+static void tell_passed(void) {
+    for (uint32_t i = 1; i < timeline_count; i++) {
+        timeline *t = &timelines[i];
+        uint64_t passed = passed_of(timelines, i);
+        if (t->journaled <= t->told || passed <= t->told) continue;
+        t->told = passed;
+        emu_journal_passed(i, passed);
+    }
+}
+
 /* The lock is held. */
 static void host_joins(const uint64_t *passed, uint32_t count, bool lost) {
     join(timelines, passed, count);
     check_sources();
     for (uint32_t i = 1; lost && i < timeline_count; i++) advance(timelines, i, passed_of(&timelines[i], i));
     host_version++;
+    tell_passed();
+}
+
+/* ----------------------------------------------------------------------------------------------------- other processes */
+
+static timeline published;   /* what other processes may have waited for */
+
+/* Under a key other processes may wait for all that a timeline has. The lock is held. */
+static void publish(timeline *t) {
+    follow_host(t);
+    join(&published, t->passed, t->room);
+}
+
+/* What a timeline gets from now on comes after something of another process: such waits have numbers like tasks. The lock is held. */
+static uint64_t receive(uint32_t number) {
+    timeline *t = &timelines[number];
+    follow_host(t);
+    uint64_t now = passed_of(t, number) + 1;
+    advance(t, number, now);
+    t->before++;
+    if (number == EMU_HOST_TIMELINE) host_joins(published.passed, published.room, false); /* no more can have come back */
+    if (t->received == 0) t->received = now;
+    t->journaled = now;
+    return now;
+}
+
+static const char *event_key(char *buffer, size_t size, uint64_t event, uint64_t recording) {
+    snprintf(buffer, size, "event %llx %llu", (unsigned long long)event, (unsigned long long)recording);
+    return buffer;
+}
+
+void emu_validate_recorded(uint32_t number, uint64_t event, uint64_t recording) {
+    char key[80];
+    if (!is_journaled()) return;
+    pthread_mutex_lock(&lock);
+    timeline *t = &timelines[number];
+    publish(t);
+    emu_journal_publish(event_key(key, sizeof key, event, recording), clock_for_journal(t));
+    TRACE("publish %u %s\n", number, event_key(key, sizeof key, event, recording));
+    pthread_mutex_unlock(&lock);
+}
+
+void emu_validate_waited(uint32_t number, uint64_t event, uint64_t recording) {
+    char key[80];
+    if (!is_journaled()) {
+        if (number != EMU_HOST_TIMELINE) emu_timeline_waits(number, NULL);
+        else emu_host_passed(NULL);
+        return;
+    }
+    if (emu_waiting_is_deleted()) return;
+    pthread_mutex_lock(&lock);
+    make_host();
+    emu_journal_receive(event_key(key, sizeof key, event, recording), number, receive(number));
+    TRACE("receive %u %llu %s\n", number, call_number(), event_key(key, sizeof key, event, recording));
+    pthread_mutex_unlock(&lock);
+}
+
+typedef struct turn turn;
+
+/* How often a key was used on a device. */
+struct turn {
+    turn *next;
+    emu_exchange exchange;
+    uint64_t count;
+};
+
+static uint64_t next_turn(const emu_exchange *exchange) {
+    static turn *turns;
+    turn *t = turns;
+    while (t != NULL && !(t->exchange.device == exchange->device && strcmp(t->exchange.key, exchange->key) == 0 &&
+                          (!exchange->counts_apart || t->exchange.publishes == exchange->publishes)))
+        t = t->next;
+    if (t == NULL) {
+        t = calloc(1, sizeof *t);
+        if (t == NULL) abort();
+        t->exchange = *exchange;
+        t->next = turns;
+        turns = t;
+    }
+    return ++t->count;
+}
+
+uint64_t emu_validate_communication(uint32_t number, const char *name, uint32_t site, const emu_access *accesses, size_t count, const emu_exchange *exchanges,
+                                    size_t exchange_count) {
+    if (!is_journaled() || exchange_count == 0) return emu_validate_task(number, name, site, accesses, count);
+    char (*keys)[200] = malloc(exchange_count * sizeof *keys);
+    if (keys == NULL) abort();
+    pthread_mutex_lock(&lock);
+    timeline *t = &timelines[number];
+    for (size_t i = 0; i < exchange_count; i++) {
+        snprintf(keys[i], sizeof keys[i], "%s %llu", exchanges[i].key, (unsigned long long)next_turn(&exchanges[i]));
+        if (!exchanges[i].publishes) continue;
+        publish(t);
+        emu_journal_publish(keys[i], clock_for_journal(t));
+        TRACE("publish %u %s\n", number, keys[i]);
+    }
+    pthread_mutex_unlock(&lock);
+    uint64_t task = emu_validate_task(number, name, site, accesses, count);
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < exchange_count; i++) {
+        if (!exchanges[i].receives) continue;
+        emu_journal_receive(keys[i], number, receive(number));
+        TRACE("receive %u 0 %s\n", number, keys[i]);
+    }
+    pthread_mutex_unlock(&lock);
+    free(keys);
+    return task;
+}
+
+/* Memory that processes share, by address. */
+typedef struct {
+    uint64_t start, end, file, offset;
+    bool own;
+} shared_range;
+
+static shared_range *shared;
+static size_t shared_count;
+
+/* The part of some bytes that is in a range of shared memory; false: none. */
+static bool place_in(const shared_range *range, uint64_t start, uint64_t end, emu_place *place) {
+    uint64_t first = start > range->start ? start : range->start, last = end < range->end ? end : range->end;
+    if (first >= last) return false;
+    *place = (emu_place){range->file, range->offset + (first - range->start), last - first, 1, 0, first};
+    return true;
+}
+
+/* Tells of an access, as far as it is to shared memory. */
+static void journal_access(const emu_record *record, const emu_access *a, emu_passed clock) {
+    for (size_t i = 0; i < shared_count && !a->vague; i++) {
+        emu_place place;
+        uint64_t start = (uint64_t)(uintptr_t)a->address, end = start + (a->rows - 1) * a->pitch + a->size;
+        if (a->rows == 0 || !place_in(&shared[i], start, end, &place)) continue;
+        if (start < shared[i].start || end > shared[i].end) { /* it begins or ends outside, which rows need not: each row then */
+            for (uint64_t row = 0; row < a->rows; row++) {
+                if (place_in(&shared[i], start + row * a->pitch, start + row * a->pitch + a->size, &place)) emu_journal_access(record, a->kind, &place, clock);
+            }
+        } else {
+            place.size = a->size;
+            place.rows = a->rows;
+            place.pitch = a->pitch;
+            emu_journal_access(record, a->kind, &place, clock);
+        }
+        timelines[record->timeline].journaled = record->number;
+    }
+}
+
+static void forget_shared(uint64_t start, uint64_t end) {
+    size_t kept = 0;
+    for (size_t i = 0; i < shared_count; i++) {
+        const shared_range *range = &shared[i];
+        emu_place place;
+        if (!place_in(range, start, end, &place)) {
+            shared[kept++] = *range;
+        } else if (range->own) {
+            emu_journal_freed(&place);
+        }
+    }
+    shared_count = kept;
 }
 
 void emu_host_waited(uint32_t number) {
@@ -175,7 +369,7 @@ void emu_host_passed(const emu_clock *clock) {
 /* Bytes of which the same is known. */
 typedef struct {
     uint64_t start, end;
-    bool unwritten;
+    bool unwritten, moved; /* moved: by the last write, from memory that was never written */
     emu_record write;     /* the last one; number 0: none */
     emu_record *reads;    /* since then, without those that come before another one */
     uint32_t read_count, read_room;
@@ -215,6 +409,7 @@ static void split(uint64_t address) {
     if (at == segment_count || segments[at]->start >= address) return;
     segment *before = segments[at], *after = insert(at + 1, address, before->end);
     after->unwritten = before->unwritten;
+    after->moved = before->moved;
     after->write = before->write;
     after->read_count = after->read_room = before->read_count;
     if (before->read_count > 0) {
@@ -253,10 +448,20 @@ static void note_read(segment *s, const timeline *now, const emu_record *read) {
     s->read_count = kept + 1;
 }
 
+/* Whether two tasks that nothing here orders may have an order through other processes. */
+static bool is_doubtful(const emu_record *earlier) {
+    uint64_t received = timelines[earlier->timeline].received;
+    return passed_of(&published, earlier->timeline) >= earlier->number || (received > 0 && received <= earlier->number);
+}
+
 /* The lock is held. `earlier` is NULL where memory was never written. */
 static void find(const char *rule, const emu_record *earlier, const emu_record *later, uint64_t start, uint64_t end) {
     unsigned long long bytes = end - start;
     if (*rule == 's' && (emu_config()->validate & VALIDATE_SYNC) == 0) return;
+    if (*rule == 's' && is_doubtful(earlier)) {
+        emu_journal_doubt(rule, earlier, later, start, bytes, clock_for_journal(&timelines[later->timeline]));
+        return;
+    }
     if (earlier == NULL) emu_find(rule, NULL, later, "{later} reads device memory that was never written: %llu bytes at %#llx", bytes, (unsigned long long)start);
     else emu_find(rule, earlier, later, "{later} is not ordered after {earlier}: %llu bytes at %#llx", bytes, (unsigned long long)start);
 }
@@ -266,8 +471,27 @@ static void find_unwritten_output(const emu_record *write, const emu_record *rea
              (unsigned long long)start);
 }
 
-/* Bytes that the task moves without a use of them, and that were never written. */
-static uint64_t moved_unwritten;
+static void find_moved(const segment *s, const emu_record *read) {
+    emu_find("memory/unwritten-read", &s->write, read, "{later} reads what was never written, and what {earlier} has moved here: %llu bytes at %#llx",
+             (unsigned long long)(s->end - s->start), (unsigned long long)s->start);
+}
+
+/* Bytes that the task moves without a use of them, and that were never written; and where they are, as offsets in all that it moves. */
+static uint64_t moved, moved_unwritten;
+static struct {
+    uint64_t start, end;
+} *moved_parts;
+static size_t moved_count, moved_room;
+
+static void note_moved(uint64_t start, uint64_t end) {
+    moved_unwritten += end - start;
+    if (moved_count == moved_room) {
+        moved_room = moved_room * 2 + 16;
+        moved_parts = grown(moved_parts, moved_room * sizeof *moved_parts);
+    }
+    moved_parts[moved_count].start = start;
+    moved_parts[moved_count++].end = end;
+}
 
 static void read_bytes(const timeline *now, const emu_record *read, bool moves, bool checks_memory, bool checks_order, uint64_t start, uint64_t end) {
     split(start);
@@ -283,9 +507,10 @@ static void read_bytes(const timeline *now, const emu_record *read, bool moves, 
         if (i == segment_count || segments[i]->start >= end) break;
         segment *s = segments[i];
         if (s->unwritten && checks_memory && moves) {
-            moved_unwritten += s->end - s->start;
+            note_moved(moved + s->start - start, moved + s->end - start);
         } else if (s->unwritten && checks_memory) {
-            if (s->write.number > 0) find_unwritten_output(&s->write, read, s->start, s->end);
+            if (s->moved) find_moved(s, read);
+            else if (s->write.number > 0) find_unwritten_output(&s->write, read, s->start, s->end);
             else find("memory/unwritten-read", NULL, read, s->start, s->end);
             s->unwritten = false;
         }
@@ -313,14 +538,23 @@ static void write_bytes(const timeline *now, const emu_record *write, bool check
     if (checks_order) insert(at, start, end)->write = *write;
 }
 
-/* All that a task has moved here was never written. */
-static void leave_unwritten(uint64_t start, uint64_t end) {
+/* What a task has moved here was never written. */
+static void leave_unwritten(const emu_record *write, uint64_t start, uint64_t end) {
     split(start);
     split(end);
     size_t at = segment_after(start);
-    if (at < segment_count && segments[at]->start < end) segments[at]->unwritten = true;
-    else insert(at, start, end)->unwritten = true;
-    segments[at]->write.number = 0;
+    if (at == segment_count || segments[at]->start >= end) insert(at, start, end)->write = *write;
+    segments[at]->unwritten = segments[at]->moved = true;
+}
+
+/* Some bytes in the order of an access get what was read in the same order. */
+static void leave_moved(const emu_record *write, uint64_t start, uint64_t size, uint64_t row) {
+    for (size_t i = 0; i < moved_count; i++) {
+        uint64_t first = moved_parts[i].start > row * size ? moved_parts[i].start - row * size : 0, last = moved_parts[i].end;
+        last = last > row * size ? last - row * size : 0;
+        if (last > size) last = size;
+        if (first < last) leave_unwritten(write, start + first, start + last);
+    }
 }
 
 uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, const emu_access *accesses, size_t count) {
@@ -338,8 +572,7 @@ uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, con
         TRACE("access %d %llu %llu %llu %llu %d %d %.*s\n", (int)a->kind, (unsigned long long)(uintptr_t)a->address, (unsigned long long)a->size,
               (unsigned long long)a->rows, (unsigned long long)a->pitch, a->vague, a->member, (int)strcspn(a->argument, " "), a->argument);
     }
-    uint64_t moved = 0;
-    moved_unwritten = 0;
+    moved = moved_unwritten = moved_count = 0;
     bool order = !now->lost, memory = (what & VALIDATE_MEMORY) != 0;
     for (size_t i = 0; i < 2 * count; i++) { /* reads first */
         const emu_access *a = &accesses[i % count];
@@ -349,11 +582,14 @@ uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, con
         if (writes != (i >= count) || a->size == 0 || (a->vague && !writes)) continue;
         for (uint64_t row = 0; row < a->rows; row++) {
             uint64_t start = (uint64_t)(uintptr_t)a->address + row * a->pitch;
-            if (!writes && a->moves) moved += a->size;
-            if (!writes) read_bytes(now, &record, a->moves, memory, order, start, start + a->size);
-            else if (!a->vague) {
+            if (row == 0 && shared_count > 0) journal_access(&record, a, clock_for_journal(now));
+            if (!writes) {
+                read_bytes(now, &record, a->moves != MOVES_NOTHING, memory, order, start, start + a->size);
+                if (a->moves != MOVES_NOTHING) moved += a->size;
+            } else if (!a->vague) {
                 write_bytes(now, &record, order, start, start + a->size);
-                if (moved_unwritten > 0 && moved_unwritten == moved) leave_unwritten(start, start + a->size);
+                if (moved_unwritten > 0 && a->moves == MOVES_ALL && moved_unwritten == moved) leave_unwritten(&record, start, start + a->size);
+                else if (moved_unwritten > 0 && a->moves == MOVES_IN_ORDER) leave_moved(&record, start, a->size, row);
             }
             else if (memory) clear(start, start + a->size);
         }
@@ -361,6 +597,38 @@ uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, con
     uint64_t result = now->passed[number];
     pthread_mutex_unlock(&lock);
     return result;
+}
+
+size_t emu_validate_never_written(const emu_access *a, uint64_t **pairs) {
+    size_t count = 0;
+    *pairs = NULL;
+    pthread_mutex_lock(&lock);
+    for (uint64_t row = 0; row < a->rows && a->size > 0; row++) {
+        uint64_t start = (uint64_t)(uintptr_t)a->address + row * a->pitch, end = start + a->size;
+        for (size_t i = segment_after(start); i < segment_count && segments[i]->start < end; i++) {
+            const segment *s = segments[i];
+            if (!s->unwritten || (s->write.number > 0 && !s->moved)) continue; /* what a kernel left unwritten keeps its own name */
+            uint64_t first = s->start > start ? s->start : start, last = s->end < end ? s->end : end;
+            *pairs = grown(*pairs, (count + 1) * 2 * sizeof **pairs);
+            (*pairs)[2 * count] = first;
+            (*pairs)[2 * count++ + 1] = last - first;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+void emu_validate_moved(uint32_t number, uint64_t task, const void *address, uint64_t size) {
+    uint64_t start = (uint64_t)(uintptr_t)address, end = start + size;
+    if (size == 0) return;
+    pthread_mutex_lock(&lock);
+    split(start);
+    split(end);
+    for (size_t i = segment_after(start); i < segment_count && segments[i]->start < end; i++) {
+        segment *s = segments[i];
+        if (s->write.timeline == number && s->write.number == task) s->unwritten = s->moved = true;
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 void emu_validate_unwritten(uint32_t number, uint64_t task, const void *address, uint64_t size) {
@@ -481,9 +749,23 @@ typedef struct {
 static value_write values[VALUES]; /* the latest ones, oldest first */
 static size_t value_count;
 
+/* Where a value is in shared memory; false: it is not. The lock is held. */
+static bool shared_value(const void *address, emu_place *place) {
+    uint64_t start = (uint64_t)(uintptr_t)address;
+    for (size_t i = 0; i < shared_count; i++) {
+        if (place_in(&shared[i], start, start + sizeof(uint64_t), place)) return true;
+    }
+    return false;
+}
+
 void emu_value_written(uint32_t number, const void *address, uint64_t value) {
     emu_clock *clock = emu_clock_of(number);
+    emu_place place;
     pthread_mutex_lock(&lock);
+    if (shared_value(address, &place)) {
+        publish(&timelines[number]);
+        emu_journal_value_written(&place, value, clock_for_journal(&timelines[number]));
+    }
     if (value_count == VALUES) {
         free(values[0].clock);
         memmove(values, values + 1, (VALUES - 1) * sizeof *values);
@@ -497,7 +779,13 @@ void emu_value_written(uint32_t number, const void *address, uint64_t value) {
 void emu_value_waited(uint32_t number, const void *address, bool (*fits)(uint64_t found, uint64_t value, uint32_t flag), uint64_t value, uint32_t flag) {
     if (emu_waiting_is_deleted()) return;
     const value_write *first = NULL;
+    emu_place place;
     pthread_mutex_lock(&lock);
+    if (shared_value(address, &place)) { /* any process may write it */
+        emu_journal_value_waited(&place, value, flag, number, receive(number));
+        pthread_mutex_unlock(&lock);
+        return;
+    }
     for (size_t i = value_count; i-- > 0;) {
         if (values[i].address != address) continue;
         if (!fits(values[i].value, value, flag)) break;
@@ -611,6 +899,35 @@ void emu_validate_leaks(void) {
     pthread_mutex_unlock(&lock);
 }
 
+void emu_validate_shared(const void *address, uint64_t size, int file, uint64_t offset, bool own) {
+    struct stat status;
+    uint64_t start = (uint64_t)(uintptr_t)address, end = start + size;
+    if (!is_journaled() || fstat(file, &status) != 0) return;
+    pthread_mutex_lock(&lock);
+    make_host();
+    bool again = false;
+    for (size_t i = 0; i < shared_count; i++) again = again || (shared[i].start == start && shared[i].end == end);
+    if (!again) {
+        shared = grown(shared, (shared_count + 1) * sizeof *shared);
+        shared[shared_count++] = (shared_range){start, end, status.st_ino, offset, own};
+        TRACE("shared %llu %llu %llu %llu\n", (unsigned long long)start, (unsigned long long)size, (unsigned long long)status.st_ino,
+              (unsigned long long)offset);
+    }
+    /* What was done before: others can only come later. */
+    for (size_t i = segment_after(start); !again && i < segment_count && segments[i]->start < end; i++) {
+        const segment *s = segments[i];
+        emu_place place;
+        if (!place_in(&shared[shared_count - 1], s->start, s->end, &place)) continue;
+        for (uint32_t r = 0; r <= s->read_count; r++) {
+            const emu_record *record = r < s->read_count ? &s->reads[r] : &s->write;
+            if (record->number == 0 || comes_after(timelines, record)) continue;
+            emu_journal_access(record, r < s->read_count ? ACCESS_READ : ACCESS_WRITE, &place, (emu_passed){0});
+            if (timelines[record->timeline].journaled < record->number) timelines[record->timeline].journaled = record->number;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 /* Accesses that may not have come to an end when memory is freed. The lock is held. */
 static void check_free(uint64_t start, uint64_t end) {
     make_host();
@@ -634,6 +951,7 @@ static void forget(uint64_t start, uint64_t end) {
     end_life(start);
     forget_sources(start, end);
     forget_values(start, end);
+    if (shared_count > 0) forget_shared(start, end);
     clear(start, end);
 }
 
@@ -671,4 +989,4 @@ void emu_validate_summary(void) {
     pthread_mutex_unlock(&lock);
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_VALIDATE, &lock, NULL); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_VALIDATE, &lock, emu_journal_forked); }

@@ -10,6 +10,14 @@
 
 typedef enum { ACCESS_READ, ACCESS_UPDATE, ACCESS_WRITE } emu_access_kind; /* an update reads and writes */
 
+/* Whether what is read goes to what the task writes, and no result depends on it: then bytes that were never written may be read. */
+typedef enum {
+    MOVES_NOTHING,
+    MOVES_SOME,              /* of it; what the task writes counts as written, but for what emu_validate_moved says */
+    MOVES_ALL,               /* where all of it was never written, neither was what the task writes */
+    MOVES_IN_ORDER,          /* the bytes of the one read are those of the one write */
+} emu_moves;
+
 /* Rows of `size` bytes, `pitch` apart, that a task accesses. */
 typedef struct {
     emu_access_kind kind;
@@ -17,7 +25,7 @@ typedef struct {
     uint64_t size, rows, pitch;
     const char *argument;    /* ends at a space or at its end; lives as long as the process */
     int member;              /* of a list, from 0 on; -1: the argument is not a list */
-    bool moves;              /* what is read goes to what the task writes, and no result depends on it */
+    emu_moves moves;
     bool vague;              /* a part of these bytes, not known which: writes count as memory that is written, and nothing else */
 } emu_access;
 
@@ -30,8 +38,29 @@ static inline bool emu_validates(void) { return __builtin_expect(emu_config()->v
 /* A timeline for a new stream, which begins after what the host has waited for. And its end, when all its tasks have ended. */
 uint32_t emu_timeline_new(int stream);
 void emu_timeline_end(uint32_t timeline);
+/* A stream or the host meets other processes: they may wait for all that it had before (publishes), or it for them (receives). Both
+ * sides have the same key. Calls by one key are counted on each device, and the first of one side meets the first of the other. */
+typedef struct {
+    char key[160];
+    int device;
+    bool counts_apart;       /* those that publish and those that receive are counted by themselves: sends and receives */
+    bool publishes, receives;
+} emu_exchange;
+
 /* A task is queued; its accesses are compared with those of earlier tasks. Its number. */
 LINK uint64_t emu_validate_task(uint32_t timeline, const char *name, uint32_t site, const emu_access *accesses, size_t count);
+/* The parts of an access that were never written: pairs of address and size, which the caller frees; 0: none. */
+LINK size_t emu_validate_never_written(const emu_access *access, uint64_t **pairs);
+/* A task has moved bytes here that were never written. */
+LINK void emu_validate_moved(uint32_t timeline, uint64_t task, const void *address, uint64_t size);
+/* A task that meets other processes: it begins when what they had before has come to an end. Its number. */
+LINK uint64_t emu_validate_communication(uint32_t timeline, const char *name, uint32_t site, const emu_access *accesses, size_t count,
+                                         const emu_exchange *exchanges, size_t exchange_count);
+/* An event that processes share is recorded in a stream, or waited for by a stream or the host. */
+void emu_validate_recorded(uint32_t timeline, uint64_t event, uint64_t recording);
+void emu_validate_waited(uint32_t timeline, uint64_t event, uint64_t recording);
+/* Memory that other processes may use from now on, or the memory of another one: bytes of a file. */
+void emu_validate_shared(const void *address, uint64_t size, int file, uint64_t offset, bool own);
 /* A task has left some of its outputs unwritten. */
 LINK void emu_validate_unwritten(uint32_t timeline, uint64_t task, const void *address, uint64_t size);
 /* The latest task of a timeline reads pinned host memory, which the host may not change before it has waited for it. */

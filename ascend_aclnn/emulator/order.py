@@ -1,0 +1,300 @@
+"""Launches of several processes without an order between them, from what each has written of itself (``csrc/.../journal.h``).
+
+A process knows the order of its own streams, as vector clocks. It writes down what orders it with others: what it has
+published under a key (a recording of a shared event, its part in a collective) with its clock, and from which task on a
+timeline comes after what others have published so. Which launches that puts into an order is known when all have written: a
+rank may queue a collective, and what follows it, long before another rank does.
+
+What the host of a process has waited for comes before everything that any process queues later: how processes talk with each
+other is not seen.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Optional
+
+Record = dict[str, Any]
+Process = int
+Timeline = tuple[Process, int]
+Clock = dict[Timeline, int]  # the number of the last task of each timeline that has passed
+
+HOST = 0
+READ, UPDATE = 0, 1  # kinds of accesses; the third writes
+
+
+class _Published(NamedTuple):
+    process: Process
+    clock: Clock
+    hosts: Clock  # what all hosts had waited for then
+
+
+class _Waits(NamedTuple):
+    """A timeline's waits for other processes, in order."""
+
+    numbers: list[int]
+    published: list[list[_Published]]  # of each what it waits for, which grows until everything is read
+
+    def count(self, number: int) -> int:
+        """How many there are up to a number."""
+        return bisect.bisect_right(self.numbers, number)
+
+
+class _Side(NamedTuple):
+    process: Process
+    label: int
+    timeline: Timeline
+    number: int
+    shown: int
+
+
+class _Access(NamedTuple):
+    side: _Side
+    kind: int
+    start: int  # in the file
+    size: int
+    rows: int
+    pitch: int
+    address: int  # minus `start`: equal ones are compared in the process
+    clock: Clock
+    hosts: Clock
+
+    @property
+    def end(self) -> int:
+        return self.start + (self.rows - 1) * self.pitch + self.size
+
+
+class _Doubt(NamedTuple):
+    identifier: str
+    earlier: _Side
+    later: _Side
+    start: int
+    nbytes: int
+    clock: Clock
+    hosts: Clock
+
+
+def _satisfied(value: int, wanted: int, flag: int) -> bool:
+    """Whether aclrtValueWait goes on at a value."""
+    mask = (1 << 64) - 1
+    if flag == 0:
+        return (value - wanted & mask) < 1 << 63
+    return (value == wanted, value & wanted != 0, ~(value | wanted) & mask != 0)[flag - 1]
+
+
+class Order:
+    """What a journal says; ``findings`` compares it."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._labels: dict[tuple[Process, int], Record] = {}
+        self._published: dict[str, list[_Published]] = {}
+        self._waits: dict[Timeline, _Waits] = {}
+        self._accesses: dict[int, list[Optional[_Access]]] = {}  # of a file; None: it was freed, and begins anew
+        self._doubts: list[_Doubt] = []
+        self._hosts: Clock = {}  # with everything that comes before
+        self._values: dict[tuple[int, int], list[tuple[int, list[_Published]]]] = {}  # by place: what was written
+        self._expected: dict[tuple[int, int], list[tuple[int, int, list[_Published]]]] = {}  # waits for later writes
+        for record in records:
+            getattr(self, f"_add_{record['journal']}")(record["process"], record)
+
+    # ----------------------------------------------------------------------------------------------------- reading
+    def _side(self, process: Process, numbers: list[int]) -> _Side:
+        label, timeline, number, shown = numbers
+        return _Side(process, label, (process, timeline), number, shown)
+
+    def _clock(self, process: Process, record: Record) -> Clock:
+        return {(process, int(timeline)): number for timeline, number in record["clock"].items()}
+
+    def _publish(self, process: Process, record: Record) -> _Published:
+        return _Published(process, self._clock(process, record), self._hosts)
+
+    def _add_side(self, process: Process, record: Record) -> None:
+        self._labels[process, record["side"]] = record
+
+    def _add_access(self, process: Process, record: Record) -> None:
+        side = self._side(process, record["side"])
+        start, address = record["offset"], record["address"] - record["offset"]
+        sizes = record["size"], record["rows"], record["pitch"]
+        clock = self._clock(process, record)
+        access = _Access(side, record["kind"], start, *sizes, address, clock, self._hosts)
+        self._accesses.setdefault(record["file"], []).append(access)
+        if side.timeline[1] == HOST:  # a copy that has come to its end
+            self._pass(side.timeline, side.number)
+
+    def _add_freed(self, process: Process, record: Record) -> None:
+        self._accesses.setdefault(record["file"], []).append(None)
+
+    def _add_doubt(self, process: Process, record: Record) -> None:
+        sides = self._side(process, record["earlier"]), self._side(process, record["later"])
+        clock = self._clock(process, record)
+        self._doubts.append(_Doubt(record["identifier"], *sides, record["start"], record["bytes"], clock, self._hosts))
+
+    def _add_publish(self, process: Process, record: Record) -> None:
+        self._published.setdefault(record["key"], []).append(self._publish(process, record))
+
+    def _add_receive(self, process: Process, record: Record) -> None:
+        self._wait(process, record, self._published.setdefault(record["key"], []))
+
+    def _wait(self, process: Process, record: Record, published: list[_Published]) -> None:
+        timeline = process, record["timeline"]
+        waits = self._waits.setdefault(timeline, _Waits([], []))
+        waits.numbers.append(record["number"])
+        waits.published.append(published)
+        if record["timeline"] == HOST:
+            self._pass(timeline, record["number"])
+
+    def _add_write(self, process: Process, record: Record) -> None:
+        place, published = (record["file"], record["offset"]), self._publish(process, record)
+        self._values.setdefault(place, []).append((record["value"], [published]))
+        open_ = self._expected.get(place, [])
+        for wanted, flag, waits in open_:
+            if _satisfied(record["value"], wanted, flag):
+                waits.append(published)
+        self._expected[place] = [each for each in open_ if not _satisfied(record["value"], *each[:2])]
+
+    def _add_wait(self, process: Process, record: Record) -> None:
+        """The latest writes may end it, of which the first is certain to have come; else the first that does so later."""
+        place, wanted, flag = (record["file"], record["offset"]), record["value"], record["flag"]
+        published: list[_Published] = []
+        for value, by in reversed(self._values.get(place, [])):
+            if not _satisfied(value, wanted, flag):
+                break
+            published = by
+        if not published:
+            self._expected.setdefault(place, []).append((wanted, flag, published))
+        self._wait(process, record, published)
+
+    def _add_passed(self, process: Process, record: Record) -> None:
+        self._pass((process, record["timeline"]), record["number"])
+
+    def _pass(self, timeline: Timeline, number: int) -> None:
+        """A host has waited for a timeline: all that happens from now on comes after it."""
+        self._hosts, _ = self._before({timeline: number}, self._hosts)
+
+    # ----------------------------------------------------------------------------------------------------- comparing
+    def _before(self, clock: Clock, hosts: Clock) -> tuple[Clock, bool]:
+        """Everything that comes before, in all processes; whether that is all."""
+        result, known = dict(hosts), True
+        todo: Clock = {}
+        done: Clock = {}  # how many waits of each timeline
+        for timeline, number in clock.items():
+            if result.get(timeline, 0) < number:
+                result[timeline] = todo[timeline] = number
+        while todo:
+            timeline, number = todo.popitem()
+            waits = self._waits.get(timeline)
+            if waits is None:
+                continue
+            first, last = max(done.get(timeline, 0), waits.count(hosts.get(timeline, 0))), waits.count(number)
+            done[timeline] = max(first, last)
+            for published in waits.published[first:last]:
+                known = known and bool(published)
+                for one in published:
+                    for other, passed in (*one.clock.items(), *one.hosts.items()):
+                        if result.get(other, 0) < passed:
+                            result[other] = todo[other] = passed
+        return result, known
+
+    def _ordered(self, earlier: _Side, before_later: tuple[Clock, bool]) -> bool:
+        clock, known = before_later
+        return not known or clock.get(earlier.timeline, 0) >= earlier.number
+
+    def _text(self, side: _Side, elsewhere: bool) -> tuple[str, Record]:
+        """A side as findings show it."""
+        label = self._labels[side.process, side.label]
+        shown: Record = {**label["is"], "number": side.shown}
+        member = f"[{shown['member']}]" if shown["member"] >= 0 else ""
+        stream = "the host" if shown["stream"] < 0 else f"stream {shown['stream']}"
+        where = f"{shown['kind']} {side.shown} of {stream}" + (f" of process {side.process}" if elsewhere else "")
+        place = f", {label['place']}" if label["place"] else ""
+        argument = f" {shown['argument']}" if shown["argument"] else ""
+        if elsewhere:
+            shown["process"] = side.process
+        return f"{shown['operator']}{argument}{member} ({where}{place})", shown
+
+    def _finding(self, identifier: str, earlier: _Side, later: _Side, nbytes: int, where: str) -> Record:
+        elsewhere = earlier.process != later.process
+        first, second = self._text(earlier, elsewhere), self._text(later, elsewhere)
+        text = f"{second[0]} is not ordered after {first[0]}: {nbytes} bytes at {where}"
+        sides = {"later": second[1], "earlier": first[1]}
+        return {"process": later.process, "identifier": identifier, "severity": "error", "text": text, **sides}
+
+    def findings(self) -> list[Record]:
+        """What is not in order; each pair of sides that is alike once, with how often it was seen."""
+        found: dict[tuple[Any, ...], Record] = {}
+        for identifier, earlier, later, nbytes, where in (*self._undecided(), *self._between()):
+            key = identifier, earlier[:3], later[:3]
+            if key in found:
+                found[key]["times"] += 1
+            else:
+                found[key] = {**self._finding(identifier, earlier, later, nbytes, where), "times": 1}
+        return list(found.values())
+
+    def _undecided(self) -> Iterator[tuple[str, _Side, _Side, int, str]]:
+        for doubt in self._doubts:
+            if self._ordered(doubt.earlier, self._before(doubt.clock, doubt.hosts)):
+                continue
+            own = self._before({doubt.earlier.timeline: doubt.earlier.number}, {})
+            if not self._ordered(doubt.later, own):  # others may have made the one that was queued first the later one
+                yield doubt.identifier, doubt.earlier, doubt.later, doubt.nbytes, hex(doubt.start)
+
+    def _between(self) -> Iterator[tuple[str, _Side, _Side, int, str]]:
+        for accesses in self._accesses.values():
+            open_: list[tuple[_Access, tuple[Clock, bool]]] = []
+            for later in accesses:
+                if later is None:
+                    open_ = []
+                    continue
+                before, remaining = self._before(later.clock, later.hosts), []
+                for earlier, before_earlier in open_:
+                    after = self._ordered(earlier.side, before)
+                    common = _common(earlier, later)
+                    if common and not after and not self._ordered(later.side, before_earlier):
+                        yield (
+                            _rule(earlier, later),
+                            earlier.side,
+                            later.side,
+                            common,
+                            f"{later.start + later.address:#x}",
+                        )
+                    hidden = after and later.kind >= min(earlier.kind, UPDATE) and _covers(later, earlier)
+                    if not hidden:
+                        remaining.append((earlier, before_earlier))
+                open_ = [*remaining, (later, before)]
+
+
+def _rule(earlier: _Access, later: _Access) -> str:
+    if earlier.kind == READ:
+        return "sync/write-after-read"
+    return "sync/write-after-write" if later.kind > UPDATE else "sync/read-after-write"
+
+
+def _covers(outer: _Access, inner: _Access) -> bool:
+    return outer.rows == 1 and outer.start <= inner.start and outer.end >= inner.end
+
+
+def _common(earlier: _Access, later: _Access) -> int:
+    """The bytes that two accesses of different processes, or at different addresses of one, have in common; 0: both read."""
+    same = earlier.side.process == later.side.process and earlier.address == later.address
+    if (
+        same
+        or (earlier.kind == READ and later.kind == READ)
+        or earlier.end <= later.start
+        or later.end <= earlier.start
+    ):
+        return 0
+    starts = [[a.start + row * a.pitch for row in range(a.rows)] for a in (earlier, later)]
+    if earlier.rows > later.rows:
+        starts, fewer, more = starts[::-1], later.size, earlier.size
+    else:
+        fewer, more = earlier.size, later.size
+    return sum(
+        max(0, min(one + fewer, other + more) - max(one, other))
+        for one in starts[0]
+        for other in starts[1][_index(starts[1], one - more) : _index(starts[1], one + fewer)]
+    )
+
+
+def _index(starts: list[int], place: int) -> int:
+    return bisect.bisect_right(starts, place)
