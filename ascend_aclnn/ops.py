@@ -132,8 +132,10 @@ def __getattr__(name: str) -> Any:
     if name[:1].isupper() and name.endswith("Result"):
         return getattr(call.results, name)
     names = catalog.python_names()
-    if name.startswith("__") or name not in names:
-        raise AttributeError(f"module {__name__!r} has no operator {name!r}{_suggestion(name)}")
+    if name not in names:
+        # What asks for a private name only looks whether it is there, as inspect, copy and pytest do, and reads no suggestion.
+        hint = "" if name.startswith("_") else _suggestion(name)
+        raise AttributeError(f"module {__name__!r} has no operator {name!r}{hint}")
     function = _make(names[name])
     globals()[name] = function
     return function

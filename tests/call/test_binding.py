@@ -66,6 +66,8 @@ def test_unknown_names_suggest_known_ones() -> None:
             getattr(ops, wrong)
     with pytest.raises(AttributeError):
         ops.no_such_operator_at_all  # noqa: B018
+    with pytest.raises(AttributeError, match="has no operator '_abs'$"):
+        ops._abs  # noqa: B018
 
 
 def test_names_of_torch_and_numpy_lead_to_operators() -> None:
