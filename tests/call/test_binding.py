@@ -66,7 +66,7 @@ def test_unknown_names_suggest_known_ones() -> None:
             getattr(ops, wrong)
     with pytest.raises(AttributeError):
         ops.no_such_operator_at_all  # noqa: B018
-    with pytest.raises(AttributeError, match="has no operator '_abs'$"):
+    with pytest.raises(AttributeError, match=r"has no operator '_abs'$"):
         ops._abs  # noqa: B018
 
 
