@@ -82,6 +82,9 @@ def in_parts(function: Callable[[Array, Array], None], out: Array, source: Array
     for_blocks(len(pieces), 1, work)
 
 
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
 def _by_helper(source: Array, target: Array) -> bool:
     """Converts with the compiled helper; False, with nothing written, where it does not support the data types."""
     if source.shape != target.shape or not native.converts(source.dtype, target.dtype):
@@ -248,6 +251,8 @@ def _round_part(dst: Array, src: Array, work: Optional[Array] = None) -> None:
     with np.errstate(all="ignore"):
         if dst.dtype == np.float16 and src.dtype == np.float32 and not (few and _no_nan(src)):
             _encode_half(dst, src, work)
+        elif src.dtype == np.float64 and dst.dtype == _BFLOAT16 and not few:
+            _round_double(dst, src)
         elif is_low_precision(dst.dtype) and src.dtype == np.float64 and dst.dtype != np.float16:
             np.copyto(dst, _round_to_odd(src), casting="unsafe")
         elif dst.dtype == np.float16 and src.dtype == np.float64:
@@ -303,6 +308,17 @@ def _encode_half(dst: Array, src: Array, work: Optional[Array]) -> None:
     np.copyto(dst.view(np.int16), code, casting="unsafe")
 
 
+def _round_double(dst: Array, src: Array) -> None:
+    """float64 -> bfloat16 through float32, which differs from rounding once only where float32 lies half way: few places."""
+    near = src.astype(np.float32)
+    half_way = np.bitwise_and(near.view(np.uint32), 0xFFFF) == 0x8000
+    np.copyto(dst, near, casting="unsafe")
+    places = np.nonzero(half_way)
+    if len(places[0]):
+        rounded = _round_to_odd(src[places]).astype(dst.dtype)
+        codes(dst)[places] = codes(rounded)
+
+
 def _round_to_odd(values: Array) -> Array:
     """float64 -> float32, inexact values to their neighbour with an odd last bit: rounding that again is like once."""
     near = values.astype(np.float32)
@@ -316,7 +332,11 @@ def _round_to_odd(values: Array) -> Array:
 def _round_to_integer(dst: Array, values: Array) -> None:
     iinfo: Any = np.iinfo if dst.dtype.kind in "iu" else ml_dtypes.iinfo
     limits = iinfo(dst.dtype)
-    rounded = np.rint(values.astype(np.float64, copy=False))
+    rounded = np.rint(values)
+    if rounded.size and rounded.min() > float(limits.min) and rounded.max() < float(limits.max):  # without NaN
+        np.copyto(dst, rounded, casting="unsafe")
+        return
+    rounded = rounded.astype(np.float64, copy=False)
     above, below = rounded >= float(limits.max), rounded <= float(limits.min)
     # Compared rather than clipped: the largest int64 is no float64.
     np.copyto(dst, np.where(above | below | np.isnan(rounded), 0.0, rounded), casting="unsafe")

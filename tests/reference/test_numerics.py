@@ -17,6 +17,7 @@ import pytest
 from reference_tools import BF16, F16, F32, bits, garbage, same
 
 from ascend_aclnn.numerics import BLOCK, DataError, floating_errors, for_blocks, round_into, scratch, threads, widen
+from ascend_aclnn.numerics.rows import sums_of_runs
 
 EVERY_CODE = np.arange(1 << 16, dtype=np.uint16)
 
@@ -370,3 +371,32 @@ def test_warnings_are_off_in_a_block_and_as_before_behind_it(public: bool, monke
         assert set(np.geterr().values()) == {"ignore"}
         restore(state)
         assert np.geterr() == before
+
+
+@pytest.mark.parametrize("columns", [1, 70])
+def test_sums_of_runs_add_row_by_row(columns: int) -> None:
+    """Short runs, runs of all lengths beside each other, one of everything; -0.0, NaN and infinities among the terms."""
+    rng = np.random.default_rng(columns)
+    terms = (rng.standard_normal((300, columns)) * 10.0 ** rng.integers(-9, 9, (300, columns))).astype(F32)
+    terms[rng.random(terms.shape) < 0.2] = -0.0
+    terms[17], terms[40] = np.nan, np.inf
+    for starts in ([0], np.arange(0, 300, 2), np.unique(np.append(0, rng.integers(0, 300, 40)))):
+        sums = sums_of_runs(terms, np.asarray(starts))
+        runs = zip(starts, [*starts[1:], len(terms)])
+        wanted = [np.add.accumulate(terms[first:end].astype(np.float64), 0)[-1] for first, end in runs]
+        same(sums, np.array(wanted))
+
+
+def test_doubles_are_rounded_once_to_bfloat16() -> None:
+    """Also those that float32 would put half way between two."""
+    codes = np.random.default_rng(0).integers(0, 0x7F00, 4000).astype(np.uint16)
+    low = codes.view(BF16).astype(np.float64)
+    high = (codes + 1).astype(np.uint16).view(BF16).astype(np.float64)
+    half_way = (low + high) / 2
+    for sign in (1, -1):
+        assert np.array_equal(bits(stored(sign * np.nextafter(half_way, 0), BF16)), bits((sign * low).astype(BF16)))
+        assert np.array_equal(
+            bits(stored(sign * np.nextafter(half_way, np.inf), BF16)), bits((sign * high).astype(BF16))
+        )
+        even = np.where(codes % 2 == 0, low, high)
+        assert np.array_equal(bits(stored(sign * half_way, BF16)), bits((sign * even).astype(BF16)))
