@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
 from ascend_aclnn.emulator import faults, operators, releases, validation
 from ascend_aclnn.emulator.activate import ASSUMED
@@ -231,7 +230,7 @@ def _run(options: argparse.Namespace) -> int:
     home = _built(options)
     variables = environment(home, **{key: value for key, value in settings.items() if value is not None})
     if options.operators:
-        variables = keep_in_front(_with_operators(variables, options.operators, declared, home))
+        variables = keep_in_front(operators.variables(variables, options.operators, declared, home))
     executable = shutil.which(program[0], path=variables.get("PATH"))
     if executable is None:
         raise ValueError(f"emulator run: {program[0]} was not found, or may not be run")
@@ -240,20 +239,6 @@ def _run(options: argparse.Namespace) -> int:
         report = validation.Report(options.validate, options.validate_suppress, options.validate_json)
         return validation.run(executable, program, variables, report)
     return os.execve(executable, program, variables)  # which never returns
-
-
-def _with_operators(
-    variables: dict[str, str], names: list[str], declared: list[Operator], home: Path
-) -> dict[str, str]:
-    """The environment in which programs and the device process know the operators of some modules."""
-    from ascend_aclnn.emulator.build.vendor import build_vendor
-
-    variables = {**variables, operators.VARIABLE: ":".join(str(operators.locate(name)) for name in names)}
-    if declared:
-        vendor = build_vendor(declared, home)
-        variables["ASCEND_CUSTOM_OPP_PATH"] = str(vendor)
-        variables["LD_LIBRARY_PATH"] = f"{vendor / 'op_api' / 'lib'}:{variables['LD_LIBRARY_PATH']}"
-    return variables
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
 
@@ -40,12 +41,18 @@ _LIBRARIES = (
 ASSUMED = {"TRITON_INTERPRET": "1"}
 
 
-def activate(soc: Optional[str] = None, streams: Optional[str] = None, cann: Optional[str] = None) -> Path:
+def activate(
+    soc: Optional[str] = None,
+    streams: Optional[str] = None,
+    cann: Optional[str] = None,
+    operators: Sequence[str] = (),
+) -> Path:
     """Loads the emulated CANN into this process and makes the npu backend the default; returns its directory.
 
     What is imported afterwards (torch_npu) finds these libraries, because the dynamic linker takes what is loaded already.
     RuntimeError where torch_npu or a CANN library has been loaded before. ``streams`` is "background", "eager" or "deferred",
-    ``cann`` the release ("9.0.0").
+    ``cann`` the release ("9.0.0"), ``operators`` modules of operators as ``emulator run --operators`` takes them: files,
+    directories of packages, names of modules; ValueError for one that cannot be imported.
     """
     loaded = _loaded()
     if loaded:
@@ -75,7 +82,20 @@ def activate(soc: Optional[str] = None, streams: Optional[str] = None, cann: Opt
         path = directory / "lib64" / name
         if path.exists():
             ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+    if operators:
+        _add_operators(operators, directory)
     return directory
+
+
+def _add_operators(names: Sequence[str], directory: Path) -> None:
+    """Makes operators known to the device process, and loads their library: clients look its functions up by its name."""
+    from ascend_aclnn.emulator import operators
+    from ascend_aclnn.emulator.build.vendor import LIBRARY, NAME
+
+    declared = operators.load(names)
+    os.environ.update(operators.variables(os.environ, names, declared, directory))
+    if declared:
+        ctypes.CDLL(str(Path(os.environ["ASCEND_CUSTOM_OPP_PATH"], LIBRARY, NAME)))
 
 
 def _loaded() -> str:

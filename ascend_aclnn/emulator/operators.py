@@ -1,7 +1,8 @@
 """Modules of operators that an emulated device knows beside the catalog: ``emulator run --operators my_ops.py``.
 
-A module declares operators (``register_operator``), their rules and references, as docs/adding-an-operator.md shows. The
-command line loads it to generate the operators' library, the device process loads it to compute them.
+A module declares operators (``register_operator``), their rules and references, or references of kernels
+(``reference.kernels``), as docs/adding-an-operator.md shows. The command line (``activate``, pytest's ``--aclnn-operators``)
+loads it to generate the operators' library, the device process loads it to compute them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ascend_aclnn import catalog
@@ -61,6 +62,23 @@ def load(names: Sequence[str]) -> list[Operator]:
             del sys.modules[path.stem]
             raise ValueError(f"operators: {path} cannot be imported: {type(error).__name__}: {error}") from error
     return [catalog.get(name) for name in catalog.registered() if name not in before]
+
+
+def variables(
+    environ: Mapping[str, str], names: Sequence[str], declared: Sequence[Operator], home: Path
+) -> dict[str, str]:
+    """An environment in which programs and the device process know the operators that some modules have declared.
+
+    ``home`` is the emulated CANN's directory. Where there are operators, a library of them is built.
+    """
+    from ascend_aclnn.emulator.build.vendor import LIBRARY, build_vendor
+
+    result = {**environ, VARIABLE: ":".join(str(locate(name)) for name in names)}
+    if declared:
+        vendor = build_vendor(declared, home)
+        result["ASCEND_CUSTOM_OPP_PATH"] = str(vendor)
+        result["LD_LIBRARY_PATH"] = f"{vendor / LIBRARY}:{environ['LD_LIBRARY_PATH']}"
+    return result
 
 
 def load_from_environment() -> None:

@@ -106,20 +106,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "acl) runs on the emulated device",
     )
     group.addoption("--aclnn-cann", default=None, help="with --aclnn-emulator: the CANN release to emulate, as 9.0.0")
+    group.addoption(
+        "--aclnn-operators",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="with --aclnn-emulator: a Python module that declares operators, as emulator run --operators takes it: a file, the "
+        "directory of a package, or a name that can be imported; may be repeated",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Activates the emulated device: conftest files import torch, and torch its backends."""
     options = early_config.known_args_namespace
-    if options.aclnn_cann is not None and not options.aclnn_emulator:
-        raise pytest.UsageError("--aclnn-cann is for --aclnn-emulator")
+    for option, value in (("--aclnn-cann", options.aclnn_cann), ("--aclnn-operators", options.aclnn_operators)):
+        if value and not options.aclnn_emulator:
+            raise pytest.UsageError(f"{option} is for --aclnn-emulator")
     if options.aclnn_emulator:
         from ascend_aclnn import emulator
 
         _set_host_of_worker()
         try:
-            emulator.activate(options.aclnn_soc, options.aclnn_streams, options.aclnn_cann)
+            emulator.activate(options.aclnn_soc, options.aclnn_streams, options.aclnn_cann, options.aclnn_operators)
         except (RuntimeError, ValueError) as error:
             raise pytest.UsageError(f"--aclnn-emulator: {error}") from None
 

@@ -262,5 +262,31 @@ def test_the_emulated_device_comes_too_late(pytester: pytest.Pytester) -> None:
     late = pytester.runpytest_subprocess("-p", "early", *PLUGIN, "--aclnn-emulator")
     assert late.ret == pytest.ExitCode.USAGE_ERROR
     late.stderr.fnmatch_lines(["*torch_npu is loaded already*emulator run*"])
-    unused = pytester.runpytest_subprocess(*PLUGIN, "--aclnn-cann=9.0.0")
-    assert unused.ret == pytest.ExitCode.USAGE_ERROR
+    for option in ("--aclnn-cann=9.0.0", "--aclnn-operators=my_ops.py"):
+        unused = pytester.runpytest_subprocess(*PLUGIN, option)
+        assert unused.ret == pytest.ExitCode.USAGE_ERROR
+        unused.stderr.fnmatch_lines([f"*{option.partition('=')[0]} is for --aclnn-emulator*"])
+
+
+OWN = """
+import ctypes
+import numpy as np
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+
+def test_operators():
+    assert aclnn.backend().emulated
+    assert ops.scaled_rows(np.ones((2, 2), np.float32), np.array([1]), 3.0).tolist() == [[3.0, 3.0]]
+    ctypes.CDLL("libcust_opapi.so").aclnnScaledRowsGetWorkspaceSize  # as torch extensions look it up
+"""
+
+
+@pytest.mark.usefixtures("with_emulator")
+def test_a_project_brings_operators_along(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(OWN)
+    sample = Path(__file__).parents[2] / "samples" / "vendor_operator" / "scaled_rows.py"
+    options = ("-p", "no:randomly", "-p", "no:cacheprovider", *PLUGIN, "--aclnn-emulator")
+    pytester.runpytest_subprocess(*options, f"--aclnn-operators={sample}").assert_outcomes(passed=1)
+    absent = pytester.runpytest_subprocess(*options, "--aclnn-operators=absent.py")
+    assert absent.ret == pytest.ExitCode.USAGE_ERROR
+    absent.stderr.fnmatch_lines(["*--aclnn-emulator: operators: absent.py is no Python file*"])

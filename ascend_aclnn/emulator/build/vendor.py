@@ -20,7 +20,7 @@ from ascend_aclnn.emulator.build.compiler import FLAGS, LINK, find_compiler, run
 from ascend_aclnn.emulator.build.generated import phases
 from ascend_aclnn.emulator.build.libraries import CSRC, GENERATED, runtime_of
 
-NAME = "libcust_opapi.so"
+LIBRARY, NAME = "op_api/lib", "libcust_opapi.so"
 _QUIET = "-Wno-missing-field-initializers"  # an operator's description leaves out what it is not
 
 
@@ -30,7 +30,7 @@ def build_vendor(operators: Sequence[Operator], emulator: Path) -> Path:
     digest = hashlib.sha256("\0".join([*FLAGS, *LINK, str(emulator), code]).encode()).hexdigest()[:20]
 
     def make(directory: Path) -> None:
-        work, library, include = directory / "work", directory / "op_api" / "lib", directory / "op_api" / "include"
+        work, library, include = directory / "work", directory / LIBRARY, directory / "op_api" / "include"
         for place in (work, library, include):
             place.mkdir(parents=True)
         for name, text in GENERATED.items():
