@@ -215,7 +215,10 @@ def _run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
-    declared = operators.load(options.operators)  # a fault may name one of them
+    home = _built(options)
+    declared = operators.load(
+        options.operators
+    )  # a fault may name one of them; what is built for CANN is none of theirs
     settings = {
         "ASCEND_EMULATOR_STREAMS": options.streams,
         "ASCEND_EMULATOR_MEMORY": options.memory,
@@ -227,7 +230,6 @@ def _run(options: argparse.Namespace) -> int:
         faults.VARIABLE: ";".join(map(str, faults.parse(";".join(options.fault)))) or None,
         **sanitizer_variables(options.sanitize),
     }
-    home = _built(options)
     variables = environment(home, **{key: value for key, value in settings.items() if value is not None})
     if options.operators:
         variables = keep_in_front(operators.variables(variables, options.operators, declared, home))

@@ -147,8 +147,8 @@ def existing(record: Path) -> list[Path]:
 
 def _checked(options: argparse.Namespace, program: list[str], record: Path) -> int:
     """Runs a program and checks its launches meanwhile; its exit status, or 1 where a launch was wrong."""
-    load_operators(options)
     variables = _variables(options, record, options.check)
+    load_operators(options)  # what is built for CANN is none of theirs
     process = subprocess.Popen(program, executable=_executable(program, variables), env=variables)
     watch = _Watch(record, options)
     try:

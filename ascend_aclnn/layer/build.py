@@ -5,6 +5,7 @@
     cann/include, opp, ...               links to what the CANN has
 
 A vendor's operators are in a library of their own (libcust_opapi.so), which gets a shim in a directory like the vendor's.
+ATB's library gets one, too.
 
 It is kept in the emulator's cache, under a digest of what it is made of: these sources, the catalog, the compiler, and the
 path, the size and the time of each library.
@@ -16,7 +17,7 @@ import concurrent.futures
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Optional
 
@@ -30,10 +31,13 @@ from ascend_aclnn.layer import generated
 from ascend_aclnn.layer.exports import read_library
 
 CSRC = Path(__file__).parent / "csrc"
+EMULATOR = PACKAGE / "emulator" / "csrc"
+SHARED = (EMULATOR / "ascendcl" / "core" / "frames.c", EMULATOR / "ascendcl" / "core" / "frames.h")
 CORE = "libascend_layer.so"
 HOME = "cann"  # by this part of the path of a library MindSpore finds where CANN is
 MARK = "layer.json"  # in lib64 of a layer: what it stands in front of, and what it leaves out
 VENDORS = Path("op_api", "lib", "libcust_opapi.so")  # below the directory of a vendor
+ATB = "libatb.so"
 _NAMES = (
     "libascendcl.so",
     "libacl_rt.so",
@@ -86,6 +90,7 @@ def _own_sources() -> Iterator[Path]:
     """The files of this package that a layer is made of."""
     sources = (
         "layer/csrc/*",
+        *(str(path.relative_to(PACKAGE)) for path in SHARED),
         "layer/build.py",
         "layer/generated.py",
         "layer/exports.py",
@@ -101,14 +106,25 @@ def _own_sources() -> Iterator[Path]:
 
 def build_vendor(root: Path, layer: Path) -> Path:
     """A directory that looks like a vendor's, with a shim where its library of operators is; made once for each state of both."""
-    library = root / VENDORS
+    headers = sorted((root / "op_api" / "include").glob("*.h"))
+    return _build_beside(root / VENDORS, layer, headers, "vendor", lambda *made: _make_vendor(root, *made))
+
+
+def build_atb(library: Path, layer: Path) -> Path:
+    """A directory with a shim in front of ATB's library."""
+    return _build_beside(library, layer, [], "atb", lambda *made: _make_atb(library, *made))
+
+
+def _build_beside(
+    library: Path, layer: Path, headers: list[Path], title: str, make: Callable[[Path, Path, str], None]
+) -> Path:
     status = library.stat()
     compiler = find_compiler()
     text = f"{identity(compiler)}\0{' '.join(FLAGS)}\0{layer}\0{library}\0{status.st_size}\0{status.st_mtime_ns}"
     digest = hashlib.sha256(os.fsencode(text))
-    for path in (*sorted((root / "op_api" / "include").glob("*.h")), *_own_sources()):
+    for path in (*headers, *_own_sources()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return cache.cached(f"{digest.hexdigest()[:20]}-vendor", lambda work: _make_vendor(work, root, layer, compiler))
+    return cache.cached(f"{digest.hexdigest()[:20]}-{title}", lambda work: make(work, layer, compiler))
 
 
 class _Shims:
@@ -122,7 +138,7 @@ class _Shims:
         (self.sources / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
         self._compiler = compiler
         self._flags = [*FLAGS, "-ftls-model=initial-exec", "-fexceptions", "-Wno-unused-parameter"]
-        self._places = [f"-I{place}" for place in (self.include, CSRC, self.sources)]
+        self._places = [f"-I{place}" for place in (self.include, CSRC, EMULATOR, self.sources)]
 
     def compiled(self, library: str, source: Path) -> Path:
         target = self.sources / f"{library}.{source.stem}.o"
@@ -140,30 +156,36 @@ class _Shims:
         return _stand_in(self.sources, self._compiler, soname)
 
 
-def _make_vendor(work: Path, root: Path, layer: Path, compiler: str) -> None:
-    shims = _Shims(work, compiler)
+def _make_vendor(root: Path, work: Path, layer: Path, compiler: str) -> None:
     behind = root / VENDORS
     exports = read_library(behind).functions
     operators, others = generated.vendors_operators(exports, root / "op_api" / "include")
-    target = work / VENDORS
-    target.parent.mkdir(parents=True)
-    source = shims.sources / "vendor.c"
-    lines = [
-        *generated.shim_lines(behind),
-        *generated.operator_lines(operators, exports),
-        *generated.unknown_lines(others),
-    ]
-    source.write_text("\n".join(lines), encoding="utf-8")
-    first = [shims.stand_in(name) for name in _FIRST if (layer / "lib64" / name).exists()]
-    needed = [str(layer / "lib64" / CORE), *first, shims.stand_in(str(behind))]
-    shims.linked(target, [shims.compiled(target.name, source)], needed)
+    lines = [*generated.operator_lines(operators, exports), *generated.unknown_lines(others)]
+    _make_shim(work / VENDORS, lines, behind, work, layer, compiler)
     for place in (Path(), Path("op_api"), Path("op_api/lib")):
         for entry in sorted((root / place).iterdir()):
             if not (work / place / entry.name).exists() and entry.name != cache.MARK:
                 (work / place / entry.name).symlink_to(entry)
-    (target.parent / MARK).write_text(json.dumps({"libraries": [str(behind)], "left_out": {VENDORS.name: others}}))
-    files.remove_tree(shims.sources)
     cache.finish(work)
+
+
+def _make_atb(behind: Path, work: Path, layer: Path, compiler: str) -> None:
+    lines = list(generated.atb_lines(read_library(behind).functions))
+    _make_shim(work / behind.name, lines, behind, work, layer, compiler)
+    cache.finish(work)
+
+
+def _make_shim(target: Path, lines: list[str], behind: Path, work: Path, layer: Path, compiler: str) -> None:
+    """One shim beside a layer, and the mark in its directory."""
+    shims = _Shims(work, compiler)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source = shims.sources / "shim.c"
+    source.write_text("\n".join([*generated.shim_lines(behind), *lines]), encoding="utf-8")
+    first = [shims.stand_in(name) for name in _FIRST if (layer / "lib64" / name).exists()]
+    needed = [str(layer / "lib64" / CORE), *first, shims.stand_in(str(behind))]
+    shims.linked(target, [shims.compiled(target.name, source)], needed)
+    (target.parent / MARK).write_text(json.dumps({"libraries": [str(behind)]}))
+    files.remove_tree(shims.sources)
 
 
 def _make(work: Path, libraries: list[Path], compiler: str) -> None:
@@ -172,7 +194,7 @@ def _make(work: Path, libraries: list[Path], compiler: str) -> None:
     lib64.mkdir(parents=True)
     shims = _Shims(work, compiler)
     installed = home / "include" if (home / "include").is_dir() else None
-    jobs: dict[str, list[Path]] = {CORE: sorted(CSRC.glob("*.c"))}
+    jobs: dict[str, list[Path]] = {CORE: [*sorted(CSRC.glob("*.c")), SHARED[0]]}
     left_out: dict[str, list[str]] = {}
     behind: dict[str, Path] = {}
     for path in libraries:

@@ -228,6 +228,34 @@ def unknown_lines(names: Iterable[str]) -> Iterator[str]:
         yield "    return status_;\n}"
 
 
+_ATB = re.compile(
+    r"_ZN3atb15CreateOperationI((?:NS?_?)?[^E]+)E.*OperationE"
+)  # by the type of the operation's parameter
+
+
+def atb_lines(exports: Collection[str]) -> Iterator[str]:
+    """ATB's operations as they are made, and phase two of its functions. Setup and Execute are virtual: no shim has them."""
+    yield _PREAMBLE
+    yield 'static const char *const names_atb[] = {"type", "operation"};'
+    yield 'static const layer_function function_atb = {"atb::CreateOperation", "so", names_atb};'
+    for name in sorted(exports):
+        found = _ATB.fullmatch(name)
+        if found is None:
+            continue
+        kind = "::".join(part for part in re.split(r"[0-9]+", found[1].replace("NS_", "")) if part)
+        yield f"LAYER int {name}(const void *parameter, void **operation);"
+        yield f"LAYER int {name}(const void *parameter, void **operation) {{"
+        yield "    static void *slot_;\n    LAYER_ENTER;"
+        yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
+        yield "    int status_ = real_(parameter, operation);"
+        yield f'    const layer_value values_[] = {{{{.pointer = "{kind}"}}, {{.pointer = operation}}}};'
+        yield "    layer_call(&frame_, &function_atb, values_, status_);"
+        yield "    return status_;\n}"
+    yield from unknown_lines(
+        name for name in sorted(exports) if name.startswith("Atb") and f"{name}GetWorkspaceSize" in exports
+    )
+
+
 def vendors_operators(exports: Collection[str], include: Path) -> tuple[list[Operator], list[str]]:
     """The operators that a vendor's library exports and its headers declare, and the names of those that they do not."""
     declared: dict[str, Operator] = {}

@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 
 from ascend_aclnn.backends.npu.library import flaw, search, vendor_libraries
 from ascend_aclnn.backends.npu.versions import value_of
-from ascend_aclnn.layer.build import VENDORS, build_layer, build_vendor, layer_of
+from ascend_aclnn.layer.build import ATB, VENDORS, build_atb, build_layer, build_vendor, layer_of
 from ascend_aclnn.version import __version__
 
 PREFIX = "ASCEND_LAYER_"
@@ -57,11 +57,20 @@ def in_front(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
     opp = Path(environ.get("ASCEND_OPP_PATH") or directory.parent / "opp")
     custom = _vendors(environ.get(_CUSTOM, "").split(":"), vendor_libraries(environ, opp), layer)
     places = [root / VENDORS.parent for root in custom if layer_of(root / VENDORS.parent) is not None]
-    paths = [*places, layer / "lib64", directory, *filter(None, environ.get("LD_LIBRARY_PATH", "").split(":"))]
+    listed = [Path(path) for path in environ.get("LD_LIBRARY_PATH", "").split(":") if path]
+    paths = [*places, *_atb(environ, [*listed, directory], layer), layer / "lib64", directory, *listed]
     variables = {**environ, "LD_LIBRARY_PATH": ":".join(dict.fromkeys(map(str, paths)))}
     if custom:
         variables[_CUSTOM] = ":".join(map(str, custom))
     return variables
+
+
+def _atb(environ: Mapping[str, str], listed: Iterable[Path], layer: Path) -> list[Path]:
+    """The directory of a shim in front of ATB's library, where there is one."""
+    home = environ.get("ATB_HOME_PATH")
+    places = [Path(home) / "lib", *listed] if home else listed
+    library = next((place / ATB for place in places if (place / ATB).is_file() and layer_of(place) is None), None)
+    return [] if library is None or flaw(library) is not None else [build_atb(library, layer)]
 
 
 def _vendors(listed: Iterable[str], libraries: Iterable[Path], layer: Path) -> list[Path]:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import ascend_aclnn as aclnn
 from ascend_aclnn import catalog
 from ascend_aclnn.emulator import operators
+from ascend_aclnn.emulator.build import headers
 from ascend_aclnn.emulator.build.libraries import runtime_of
 from ascend_aclnn.emulator.build.vendor import _snake_case
 
@@ -124,6 +126,19 @@ def test_loading_gives_what_a_file_declares_once(tmp_path: Path) -> None:
         catalog.forget("aclnnScaledRowsOfATest")
         sys.modules.pop("declares_one_operator", None)
         sys.path.remove(str(tmp_path))
+
+
+def test_cann_has_no_header_of_a_vendors_operator(tmp_path: Path) -> None:
+    """Shims are built in processes that know some."""
+    aclnn.register_operator(
+        "aclnnStatus aclnnOfNoCannGetWorkspaceSize(const aclTensor *x, aclTensor *out, uint64_t *size, aclOpExecutor **executor);"
+    )
+    try:
+        headers.write(tmp_path)
+    finally:
+        catalog.forget("aclnnOfNoCann")
+    assert (tmp_path / "aclnnop" / "aclnn_add.h").is_file()
+    assert not any("OfNoCann" in path.read_text() for path in tmp_path.rglob("*.h"))
 
 
 @pytest.mark.parametrize(

@@ -452,3 +452,46 @@ def test_checksums_are_those_of_zlib(compiler: str, tmp_path: Path, flags: tuple
     for count in range(len(data)):
         for start in (0, 0xDEADBEEF):
             assert checksum(start, data, count) == zlib.crc32(data[:count], start)
+
+
+THREADS = r"""
+#include "layer.h"
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+static const char *const names[] = {"x"};
+static layer_operator op = {"aclnnX", "i", "i", names, 1, 0};
+static const layer_function function = {"aclrtX", "i", names};
+static void *launch(void *executor) {
+    LAYER_ENTER;
+    const layer_value value = {.integer = 3};
+    uint64_t workspace = 0;
+    layer_phase_one(&frame_, &op, &value, 0, &workspace, &executor);
+    layer_after_phase_two(layer_before_phase_two(NULL, 0, executor, NULL), 0);
+    layer_call(&frame_, &function, &value, 0);
+    return NULL;
+}
+int main(void) {
+    size_t before = 0;
+    for (int i = 0; i < 600; i++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, launch, &thread);
+        pthread_join(thread, NULL);
+        if (i == 100) before = mallinfo2().uordblks;
+    }
+    printf("%d\n", mallinfo2().uordblks > before + 5000); /* ten bytes a thread */
+    return 0;
+}
+"""
+
+
+def test_a_thread_leaves_nothing_behind(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    environ = variables(emulator_home, tmp_path / "a.aclnn")
+    places = [Path(place) for place in environ["LD_LIBRARY_PATH"].split(":")]
+    lib64 = next(place for place in places if (place / "libascend_layer.so").is_file())
+    program = tmp_path / "threads"
+    command = [compiler, "-x", "c", "-", "-D_GNU_SOURCE", f"-I{CSRC}", "-o", str(program), "-pthread"]
+    subprocess.run([*command, f"-L{lib64}", "-lascend_layer"], input=THREADS, text=True, check=True)
+    assert run([str(program)], {**environ, "MALLOC_ARENA_MAX": "1"}).stdout == "0\n"
+    with Recording(tmp_path / "a.aclnn") as recording:
+        assert launches(recording) == ["aclnnX"] * 600

@@ -14,7 +14,7 @@ from layer_tools import run
 from ascend_aclnn.cli.emulator import environment as emulated_environment
 from ascend_aclnn.layer import run as layer_run
 from ascend_aclnn.layer.build import VENDORS, layer_of
-from ascend_aclnn.recording import Recording
+from ascend_aclnn.recording import Call, Recording
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "vendor_operator"
 DECLARED = str(SAMPLE / "scaled_rows.py")
@@ -126,3 +126,20 @@ def test_a_vendor_is_found_by_the_library_path_and_stays_in_its_order(
     assert done.stdout == "0 28 9\n", done.stderr
     with Recording(tmp_path / "a.aclnn") as recording:
         assert [launch.operator.name for launch in recording.launches] == ["aclnnMystery"]
+
+
+ATB = """
+import ctypes
+made = ctypes.CDLL("libatb.so")["_ZN3atb15CreateOperationINS_5infer11LinearParamEEEiRKT_PPNS_9OperationE"]
+operation = ctypes.c_void_p()
+print(made(ctypes.create_string_buffer(256), ctypes.byref(operation)), bool(operation))
+"""
+
+
+def test_operations_of_atb_are_seen_as_they_are_made(emulator_home: Path, tmp_path: Path) -> None:
+    variables = layer_run.environment(layer_run.Options(tmp_path / "a.aclnn"), emulated_environment(emulator_home))
+    assert run([sys.executable, "-c", ATB], variables).stdout == "0 True\n"
+    with Recording(tmp_path / "a.aclnn") as recording:
+        (call,) = (event for event in recording.events() if isinstance(event, Call))
+        assert (call.name, call.status, call.arguments["type"]) == ("atb::CreateOperation", 0, "infer::LinearParam")
+        assert call.arguments["operation"] != 0

@@ -101,7 +101,9 @@ def write(directory: Path, cann: str = releases.DEFAULT) -> None:
         lines = [prototype(name, row) for name, row in rows if _needs(row) <= types]
         _write(directory, header, includes, lines)
     groups: dict[str, list[str]] = {}
-    operators = [catalog.get(name) for name in catalog.names() if not releases.lacks_operator(cann, name)]
+    own = set(catalog.registered())  # of vendors and programs: no CANN has headers of these
+    names = [name for name in catalog.names() if name not in own and not releases.lacks_operator(cann, name)]
+    operators = [catalog.get(name) for name in names]
     for operator in operators:
         groups.setdefault(operator.header, []).extend(operator_prototypes(operator))
     for name, row in helper_functions().items():

@@ -66,6 +66,13 @@ int layer_items(const HcclSendRecvItem *items, uint32_t count, layer_buffer *buf
 static _Thread_local text call_arguments, call_data, call_left_out; /* of the call that is under way */
 static _Thread_local bool call_with_data;
 
+void calls_forget_thread(void) {
+    free(call_arguments.data);
+    free(call_data.data);
+    free(call_left_out.data);
+    call_arguments = call_data = call_left_out = (text){0};
+}
+
 static bool bytes_of_buffer(const layer_buffer *buffer, uint64_t *size) {
     return !__builtin_mul_overflow(buffer->count, bytes_of(buffer->type), size) && *size > 0 && buffer->address != NULL;
 }

@@ -26,8 +26,19 @@ bool layer_records;
 static _Thread_local int64_t this_thread;
 static _Thread_local int32_t this_device = -1;
 
+/* What a thread keeps for its next call is freed as it ends. */
+static pthread_key_t thread_key;
+static void forget_thread(void *unused);
+
+__attribute__((constructor)) static void make_thread_key(void) {
+    if (pthread_key_create(&thread_key, forget_thread) != 0) abort();
+}
+
 int64_t thread_id(void) {
-    if (this_thread == 0) this_thread = syscall(SYS_gettid);
+    if (this_thread == 0) {
+        this_thread = syscall(SYS_gettid);
+        (void)pthread_setspecific(thread_key, &thread_key);
+    }
     return this_thread;
 }
 
@@ -277,10 +288,11 @@ __attribute__((destructor)) static void finish(void) {
 }
 
 /* A thread's own text, which keeps its memory. */
+static _Thread_local text scratch_text;
+
 static text *scratch(void) {
-    static _Thread_local text t;
-    t.length = 0;
-    return &t;
+    scratch_text.length = 0;
+    return &scratch_text;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- messages */
@@ -301,8 +313,9 @@ static const char *read_message(void) {
     return message != NULL ? message : "";
 }
 
+static _Thread_local char *given; /* the text that the client has got */
+
 const char *layer_message(const char *found) {
-    static _Thread_local char *given;
     if (found != NULL && *found != 0) return found;
     if (message == NULL) return found;
     free(given);
@@ -377,6 +390,19 @@ static void free_launch(layer_launch *launch) {
     free(launch->strings);
     if (spare == NULL && launch->operator->count <= USUAL_VALUES) spare = launch;
     else free(launch);
+}
+
+static void forget_thread(void *unused) {
+    (void)unused;
+    free(spare);
+    free(scratch_text.data);
+    free(message);
+    free(given);
+    spare = NULL;
+    scratch_text = (text){0};
+    message = given = NULL;
+    calls_forget_thread();
+    this_thread = 0; /* if another destructor calls, once more */
 }
 
 /* Takes what is known of an executor out of the table. */

@@ -57,6 +57,8 @@ void late_status(const void *stream, int status);
 uint64_t recorder_launches(void);
 /* Records a launch that has one phase, before it is called. */
 layer_launch *record_launch(const layer_frame *frame, layer_operator *operator, const layer_value *values, const void *stream);
+/* A thread ends: what it keeps for calls is freed. */
+void calls_forget_thread(void);
 /* Adds to the record of the call that has just returned: its communicator and ticket to the arguments, and the keys of its buffers. */
 void write_call_arguments(text *t);
 void write_call_data(text *t);

@@ -2,9 +2,9 @@
 #include "ascendcl/validate/call_site.h"
 
 #include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/frames.h"
 #include "ascendcl/core/settings.h"
 
-#include <dlfcn.h>
 #include <execinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,45 +15,6 @@
 #define PLACE_FRAMES 3u  /* of the client, in a line of text */
 #define BUCKETS 4096u
 
-/* Python's stable functions, looked up in the process: the client may have none. */
-typedef struct object_of_python PyObject;
-static struct {
-    int (*is_initialized)(void);
-    void *(*this_thread)(void);
-    int (*holds)(void);
-    int (*ensure)(void);
-    void (*release)(int);
-    PyObject *(*frame)(void);
-    PyObject *(*code)(PyObject *);
-    PyObject *(*back)(PyObject *);
-    int (*line)(PyObject *);
-    int (*instruction)(PyObject *); /* from 3.11 on, else NULL */
-    PyObject *(*attribute)(PyObject *, const char *);
-    const char *(*utf8)(PyObject *);
-    void (*clear_error)(void);
-    void (*increase)(PyObject *);
-    void (*decrease)(PyObject *);
-    bool usable;
-} python;
-
-static void find_python(void) {
-    static const char *const names[] = {
-        "Py_IsInitialized", "PyGILState_GetThisThreadState", "PyGILState_Check", "PyGILState_Ensure", "PyGILState_Release",
-        "PyEval_GetFrame", "PyFrame_GetCode", "PyFrame_GetBack", "PyFrame_GetLineNumber", "PyFrame_GetLasti", "PyObject_GetAttrString",
-        "PyUnicode_AsUTF8", "PyErr_Clear", "Py_IncRef", "Py_DecRef"};
-    void **slots = (void **)&python;
-    python.usable = true;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        slots[i] = dlsym(RTLD_DEFAULT, names[i]);
-        python.usable &= slots[i] != NULL || &slots[i] == (void **)&python.instruction;
-    }
-}
-
-typedef struct {
-    const void *code;    /* Python's code object, which is kept alive; or a native address */
-    int at;              /* its instruction, or line */
-} frame_key;
-
 typedef struct site site;
 
 struct site {
@@ -62,7 +23,7 @@ struct site {
     bool is_python;
     bool from_python;    /* a native one: Python's foreign function library is the caller */
     char *place, *frames;
-    frame_key keys[];
+    emu_frame keys[];
 };
 
 static pthread_mutex_t sites_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -102,12 +63,13 @@ typedef struct {
     size_t at;
     char place[300];
     unsigned own;        /* how many frames in `place` are not of installed packages */
-    bool outside;        /* the emulator's own frames are written off */
     bool from_python;
 } writing;
 
-static void write_frame(writing *w, const char *file, long line, const char *function) {
+static void write_frame(void *context, const char *file, long line, const char *function) {
+    writing *w = context;
     char name[1024];
+    if (w->at == 1) w->from_python = strstr(file, "libffi") != NULL || strstr(file, "_ctypes") != NULL; /* of native frames */
     if (w->at + 2400 > sizeof w->frames) return;
     if (w->at > 1) w->frames[w->at++] = ',';
     w->frames[w->at++] = '[';
@@ -125,45 +87,7 @@ static void write_frame(writing *w, const char *file, long line, const char *fun
     else snprintf(w->place + at, room, "%s%s+%#lx", mark, base_name(file), (unsigned long)-line);
 }
 
-static void write_python_frame(writing *w, PyObject *code, int line) {
-    PyObject *file = python.attribute(code, "co_filename"), *function = python.attribute(code, "co_name");
-    const char *path = file != NULL ? python.utf8(file) : NULL, *name = function != NULL ? python.utf8(function) : NULL;
-    if (path == NULL || name == NULL) python.clear_error();
-    write_frame(w, path != NULL ? path : "?", line, name != NULL ? name : "?");
-    if (file != NULL) python.decrease(file);
-    if (function != NULL) python.decrease(function);
-}
-
-/* The directory of the emulator's libraries. */
-static const char *own_directory(size_t *length) {
-    static Dl_info own;
-    if (own.dli_fname == NULL && dladdr((void *)own_directory, &own) == 0) return NULL;
-    const char *slash = strrchr(own.dli_fname, '/');
-    *length = slash != NULL ? (size_t)(slash - own.dli_fname) + 1 : 1;
-    return own.dli_fname;
-}
-
-static void write_native_frame(writing *w, const void *address) {
-    Dl_info info;
-    size_t length = 0;
-    const char *own = own_directory(&length);
-    bool known = dladdr(address, &info) != 0 && info.dli_fname != NULL;
-    if (!w->outside) {
-        if (!known || (own != NULL && strncmp(info.dli_fname, own, length) == 0)) return;
-        w->outside = true;
-        w->from_python = strstr(info.dli_fname, "libffi") != NULL || strstr(info.dli_fname, "_ctypes") != NULL;
-    }
-    if (!known) {
-        write_frame(w, "?", 0, "?");
-        return;
-    }
-    char *(*demangle)(const char *, char *, size_t *, int *) = (char *(*)(const char *, char *, size_t *, int *))dlsym(RTLD_DEFAULT, "__cxa_demangle");
-    char *readable = demangle != NULL && info.dli_sname != NULL ? demangle(info.dli_sname, NULL, NULL, NULL) : NULL;
-    write_frame(w, info.dli_fname, (const char *)info.dli_fbase - (const char *)address, readable != NULL ? readable : info.dli_sname != NULL ? info.dli_sname : "?");
-    free(readable);
-}
-
-static site **bucket_of(const frame_key *keys, uint32_t count, bool is_python) {
+static site **bucket_of(const emu_frame *keys, uint32_t count, bool is_python) {
     uint64_t hash = is_python;
     for (uint32_t i = 0; i < count; i++) {
         hash = (hash ^ (uintptr_t)keys[i].code ^ (uint64_t)(uint32_t)keys[i].at << 44) * 0x9e3779b97f4a7c15ull;
@@ -172,7 +96,7 @@ static site **bucket_of(const frame_key *keys, uint32_t count, bool is_python) {
     return &buckets[hash & (BUCKETS - 1)];
 }
 
-static site *known_site(const frame_key *keys, uint32_t count, bool is_python) {
+static site *known_site(const emu_frame *keys, uint32_t count, bool is_python) {
     pthread_mutex_lock(&sites_lock);
     site *s = *bucket_of(keys, count, is_python);
     while (s != NULL && !(s->count == count && s->is_python == is_python && memcmp(s->keys, keys, count * sizeof *keys) == 0)) s = s->next;
@@ -180,7 +104,7 @@ static site *known_site(const frame_key *keys, uint32_t count, bool is_python) {
     return s;
 }
 
-static site *new_site(const frame_key *keys, uint32_t count, bool is_python, writing *w) {
+static site *new_site(const emu_frame *keys, uint32_t count, bool is_python, writing *w) {
     w->frames[w->at++] = ']';
     site *s = calloc(1, sizeof *s + count * sizeof *keys);
     if (s == NULL) abort();
@@ -231,52 +155,31 @@ bool emu_site_is_python(uint32_t number) {
 
 /* Python's frames. The interpreter's lock is taken where the thread has released it around the call. */
 static uint32_t python_site(void) {
-    frame_key keys[MOST_FRAMES];
-    int lines[MOST_FRAMES];
-    uint32_t count = 0, number = 0;
-    int state = python.ensure();
-    PyObject *frame = python.frame();
-    memset(keys, 0, sizeof keys); /* padding counts */
-    if (frame != NULL) python.increase(frame);
-    for (; frame != NULL && count < MOST_FRAMES; count++) {
-        PyObject *code = python.code(frame), *back = python.back(frame);
-        keys[count].code = code;
-        keys[count].at = python.instruction != NULL ? python.instruction(frame) : python.line(frame);
-        python.decrease(code); /* its frame keeps it */
-        python.decrease(frame);
-        frame = back;
-    }
-    if (frame != NULL) python.decrease(frame);
+    emu_frame keys[MOST_FRAMES];
+    uint32_t number = 0;
+    int state = emu_python_begin();
+    uint32_t count = emu_python_frames(MOST_FRAMES, keys, NULL, NULL, false);
     const site *s = count > 0 ? known_site(keys, count, true) : NULL;
     if (s == NULL && count > 0) { /* once more, for the lines */
         writing w = {.frames = "[", .at = 1};
-        frame = python.frame();
-        python.increase(frame);
-        for (uint32_t i = 0; i < count; i++) {
-            PyObject *code = python.code(frame), *back = python.back(frame); /* code objects are kept: none takes the address of another */
-            lines[i] = python.line(frame);
-            write_python_frame(&w, code, lines[i]);
-            python.decrease(frame);
-            frame = back;
-        }
-        if (frame != NULL) python.decrease(frame);
+        emu_python_frames(count, NULL, write_frame, &w, true);
         s = new_site(keys, count, true, &w);
     }
     if (s != NULL) number = s->number;
-    python.release(state);
+    emu_python_end(state);
     return number;
 }
 
 static const site *native_site(int most) {
     void *addresses[OWN_FRAMES + MOST_FRAMES];
-    frame_key keys[OWN_FRAMES + MOST_FRAMES];
+    emu_frame keys[OWN_FRAMES + MOST_FRAMES];
     int count = backtrace(addresses, most);
     memset(keys, 0, sizeof keys);
     for (int i = 0; i < count; i++) keys[i].code = addresses[i];
     const site *s = known_site(keys, (uint32_t)count, false);
     if (s != NULL) return s;
     writing w = {.frames = "[", .at = 1};
-    for (int i = 0; i < count; i++) write_native_frame(&w, addresses[i]);
+    emu_native_frames(addresses, count, (void *)native_site, write_frame, &w);
     return new_site(keys, (uint32_t)count, false, &w);
 }
 
@@ -334,14 +237,12 @@ bool emu_waiting_is_deleted(void) {
 
 /* The call site of this thread now. `launch`: see is_launch. */
 static uint32_t take(bool launch) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_python);
-    bool runs_python = python.usable && python.is_initialized() && python.this_thread() != NULL;
-    if (runs_python && (launch || python.holds())) {
+    bool runs_python = emu_runs_python();
+    if (runs_python && (launch || emu_holds_python())) {
         uint32_t number = python_site();
         if (number != 0) return number;
     }
-    if (python.usable && !runs_python && !launch) return 0; /* a thread of a library in a Python program */
+    if (emu_has_python() && !runs_python && !launch) return 0; /* a thread of a library in a Python program */
     const site *s = native_site(runs_python && !launch ? OWN_FRAMES : OWN_FRAMES + MOST_FRAMES);
     /* ctypes lets go of the lock, and its callers hold none of C's. */
     return runs_python && s->from_python ? python_site() : s->number;
