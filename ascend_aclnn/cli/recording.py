@@ -175,6 +175,7 @@ def run_replay(options: argparse.Namespace) -> int:
         ran = ran or any(not exchange.left_out for exchange in compared)
         reports.append({"collectives": [exchange.to_json() for exchange in compared]})
         lines += _collective_lines(compared)
+        sections += [exchange._repr_html_() for exchange in compared if exchange.difference][:_SHOWN]
     if options.html is not None:
         title = f"<h1>{html.escape(' '.join(map(str, options.file)))} on {html.escape(where)}</h1>"
         options.html.write_text(pictures.page("replay", [title, *(sections or ["<p>nothing differs</p>"])]), "utf-8")

@@ -1,7 +1,8 @@
 """Recordings used: run again, shown, compared with each other, cut to a part, written as a test. docs/recording.md."""
 
+from ascend_aclnn.replay.collectives import Exchange, exchanges
 from ascend_aclnn.replay.difference import Difference, differences
 from ascend_aclnn.replay.export import export, trim
 from ascend_aclnn.replay.launches import Outcome, Replay, replay
 
-__all__ = ["Difference", "Outcome", "Replay", "differences", "export", "replay", "trim"]
+__all__ = ["Difference", "Exchange", "Outcome", "Replay", "differences", "exchanges", "export", "replay", "trim"]

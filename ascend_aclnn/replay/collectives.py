@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import html
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -62,6 +63,12 @@ class Exchange:
         for name, one in self.comparisons.items():
             lines += [f"  {name}: {one.summary}", *(f"    {line}" for line in one.picture())]
         return lines
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        parts = [f"<p>{html.escape(str(self))}</p>"]
+        parts += [f"<h3>{html.escape(name)}</h3>{one._repr_html_()}" for name, one in self.comparisons.items()]
+        return "\n".join(parts)
 
     def write(self, directory: Union[str, Path]) -> list[str]:
         """Records what is wrong, beside what should have come; lines that name the files ("off": none)."""

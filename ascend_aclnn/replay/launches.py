@@ -25,6 +25,8 @@ from ascend_aclnn.testing import failures
 from ascend_aclnn.testing.compare import Comparison, compare
 from ascend_aclnn.testing.rounding import one_sided
 
+_DRAWN = 5  # launches that a notebook shows
+
 
 @dataclasses.dataclass
 class Outcome:
@@ -71,6 +73,10 @@ class Outcome:
         ]
         return "\n".join(parts)
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return self.to_html() if self.difference else f"<p>{html.escape(str(self))}</p>"
+
     def forget_arrays(self) -> None:
         """Lets go of the arrays that were compared."""
         for one in self.comparisons.values():
@@ -105,6 +111,13 @@ class Replay:
     def ok(self) -> bool:
         """Something was run again, and nothing differs."""
         return self.first is None and any(not outcome.left_out for outcome in self.outcomes)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the first launches that differ, with pictures."""
+        different = [outcome for outcome in self.outcomes if outcome.difference]
+        left_out = sum(bool(outcome.left_out) for outcome in self.outcomes)
+        title = f"<p>{len(self.outcomes)} launches: {len(different)} different, {left_out} left out</p>"
+        return "\n".join([title, *(outcome.to_html() for outcome in different[:_DRAWN])])
 
 
 def replay(

@@ -133,7 +133,7 @@ def test_a_right_collective_is_right_and_one_wrong_element_is_named(name: str, t
     (wrong,) = outcomes(broken)
     assert wrong.difference.startswith(f"rank {spoil_rank}") and next(iter(wrong.comparisons)) in wrong.difference
     (comparison,) = wrong.comparisons.values()
-    assert comparison.wrong == 1 and comparison.picture() != []
+    assert comparison.wrong == 1 and comparison.picture() != [] and "<svg" in wrong._repr_html_()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
@@ -218,7 +218,8 @@ def test_the_command_compares_ranks(
     assert main(["replay", "--compare", *right]) == 0
     assert "collectives: 1 right, 0 different, 0 left out" in capsys.readouterr().out
     wrong = [str(path) for path in paired(tmp_path, wrong=True)]
-    assert main(["replay", "--compare", *wrong]) == 1
+    assert main(["replay", "--compare", "--html", "page.html", *wrong]) == 1
+    assert "send from rank 1 to rank 0" in (tmp_path / "page.html").read_text()
     out = capsys.readouterr().out
     assert "1 of 6 elements" in out and "collectives: 1 right, 1 different, 0 left out" in out
     (written,) = (tmp_path / "aclnn-failures").iterdir()

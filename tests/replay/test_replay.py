@@ -16,7 +16,7 @@ import ascend_aclnn as aclnn
 from ascend_aclnn.cli.main import main
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.recording import Prototype, Recording, TensorDescription, TensorValue, Value, Writer
-from ascend_aclnn.replay import differences, replay, trim
+from ascend_aclnn.replay import Replay, differences, replay, trim
 
 F16, F32 = np.float16, np.float32
 RNG = np.random.default_rng(5)
@@ -80,6 +80,9 @@ def test_a_wrong_element_is_found_at_its_launch(faulty: Path) -> None:
     assert "1 of 32 elements are outside of the tolerance" in str(results[2])
     assert "worst at [2, 3]" in str(results[2]) and "train.py:31 in step" in str(results[2])
     assert not any(one.difference for one in outcomes(faulty, comparing=False))
+    drawn = Replay(results)._repr_html_()
+    assert "4 launches: 1 different, 0 left out" in drawn and "#2 aclnnRmsNorm" in drawn and "<svg" in drawn
+    assert "#1 aclnnAdd is as recorded" in results[1]._repr_html_()
 
 
 def test_tensors_that_share_memory_share_it_again(tmp_path: Path) -> None:
