@@ -74,8 +74,13 @@ def any_rank(function: Callable[..., Any], wide: bool = True) -> Callable[..., N
     def raw(*inputs: Any, out: tuple[Array, ...]) -> None:
         results = function(*(widen(x) if wide and isinstance(x, np.ndarray) else x for x in inputs))
         for value, target in zip(results if isinstance(results, tuple) else (results,), out):
-            value = np.asarray(value)
-            same_size = value.size == target.size
-            round_into(target, value.reshape(target.shape) if same_size else np.broadcast_to(value, target.shape))
+            store(target, value)
 
     return raw
+
+
+def store(target: Array, value: Any) -> None:
+    """Rounds a result into an output, which may have another shape where the result is one number."""
+    value = np.asarray(value)
+    same_size = value.size == target.size
+    round_into(target, value.reshape(target.shape) if same_size else np.broadcast_to(value, target.shape))

@@ -9,17 +9,19 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, along, codes, round_into, row_maximum, sum_over, widen
 from ascend_aclnn.reference._arrays import total
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.reference.loss._reduction import any_rank
+from ascend_aclnn.reference.loss._reduction import store
 from ascend_aclnn.reference.loss.labels import checked_classes
 
 
-def _log_softmax(x: Array) -> Any:
-    """Along the last axis."""
-    shifted = x - np.max(x, axis=-1, keepdims=True, initial=-np.inf)
-    return shifted - np.log(total(np.exp(shifted), (-1,), True)).astype(x.dtype)
+def _log_softmax(x: Array) -> tuple[Any, Any, Any]:
+    """Along the last axis; and what is taken off each row, its largest value and then the logarithm of its sum."""
+    most = row_maximum(x, -1)
+    shifted = x - most
+    log_sum = np.log(sum_over(np.exp(shifted), (-1,), True)).astype(x.dtype)
+    return shifted - log_sum, most, log_sum
 
 
 def _cross_entropy(
@@ -31,25 +33,45 @@ def _cross_entropy(
     smoothing: float,
     z_scale: float,
     with_z: bool,
-) -> Any:
+    *,
+    out: tuple[Optional[Array], ...],
+) -> None:
     """The loss of each row's class, a share ``smoothing`` of it spread over all classes; and the log probabilities."""
+    loss_out, log_prob_out, *unused = out
     classes, counted = checked_classes("target", target, ignore, x.shape[1])
-    weights = np.ones(x.shape[1], np.float32) if weight is None else weight
+    weights = np.ones(x.shape[1], np.float32) if weight is None else widen(weight)
     row_weights = np.where(counted, weights[classes], 0)
-    log_prob = _log_softmax(x)
-    loss = -row_weights * log_prob[np.arange(len(x)), classes]
-    if smoothing > 0:
-        spread = -total(log_prob * weights, (1,)) * (smoothing / x.shape[1])
-        loss = (1 - smoothing) * loss + np.where(counted, spread, 0)
+    each, most, log_sum = np.arange(len(x)), *np.empty((2, len(x), 1), np.float32)
+    if (
+        log_prob_out is not None
+        and smoothing == 0
+        and along(_log_softmax, _last_axis, [x], [log_prob_out, most, log_sum])
+    ):
+        chosen = widen(codes(x)[each, classes].view(x.dtype)) - most[:, 0] - log_sum[:, 0]
+        loss = -row_weights * chosen
+    else:
+        log_prob = _log_softmax(widen(x))[0]
+        loss = -row_weights * log_prob[each, classes]
+        if smoothing > 0:
+            spread = -total(log_prob * weights, (1,)) * (smoothing / x.shape[1])
+            loss = (1 - smoothing) * loss + np.where(counted, spread, 0)
+        if log_prob_out is not None:
+            store(log_prob_out, log_prob)
     loss = np.where(counted, loss, 0)
     if reduction == "sum":
         loss = total(loss)
     elif reduction != "none":
         loss = total(loss) / total(row_weights)
-    return loss, log_prob, 0, 0
+    for destination, value in ((loss_out, loss), *((z, 0) for z in unused)):
+        if destination is not None:
+            store(destination, value)
 
 
-reference("aclnnCrossEntropyLoss", raw=True)(any_rank(_cross_entropy))
+def _last_axis(x: Array) -> tuple[int]:
+    return (x.ndim - 1,)
+
+
+reference("aclnnCrossEntropyLoss", raw=True)(_cross_entropy)
 
 
 @reference("aclnnCrossEntropyLossGrad")

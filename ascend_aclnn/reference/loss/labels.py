@@ -20,7 +20,9 @@ def checked_classes(argument: str, target: Array, ignore: int, classes: int) -> 
     """The class of each item, 0 for ignored ones, and which are not ignored. Other numbers are no classes."""
     counted = target != ignore
     every = counted.all()
-    safe = np.asarray(target if every else np.where(counted, target, 0)).astype(np.int64, copy=False)
+    safe = target if every else np.where(counted, target, 0)
+    if safe.dtype != np.int64:
+        safe = safe.astype(np.int64)
     if every or counted.any():
         check_range(argument, safe, 0, classes)
     return safe, counted
@@ -35,11 +37,16 @@ def _nll(x: Array, target: Array, weight: Array, reduction: int, ignore: int) ->
     """-weight[class] * x[class], and the sum of the weights, by which a mean divides; 0 where nothing is reduced."""
     x, target = _rows(x, target)
     classes, counted = checked_classes("target", target, ignore, x.shape[1])
-    weights = widen(codes(weight).reshape(-1)[classes].view(weight.dtype))
-    grid = [np.arange(n).reshape(-1, *(1,) * (target.ndim - axis - 1)) for axis, n in enumerate(target.shape)]
-    chosen = widen(codes(x)[(grid[0], classes, *grid[1:])].view(x.dtype))
+    weights = widen(codes(weight).reshape(-1).take(classes).view(weight.dtype))
+    if x.ndim == 2 and x.size and x.flags.c_contiguous:
+        places = np.arange(0, x.size, x.shape[1])
+        places += classes
+        chosen = widen(codes(x).reshape(-1).take(places).view(x.dtype))
+    else:
+        grid = [np.arange(n).reshape(-1, *(1,) * (target.ndim - axis - 1)) for axis, n in enumerate(target.shape)]
+        chosen = widen(codes(x)[(grid[0], classes, *grid[1:])].view(x.dtype))
     loss = -weights * chosen
-    if not counted.all():
+    if classes is not target and not counted.all():
         weights, loss = np.where(counted, weights, 0), np.where(counted, loss, 0)
     if reduction == NONE:
         return loss, 0
