@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import pickle
 from pathlib import Path
 from typing import Any, Callable, Optional
 
@@ -15,6 +17,8 @@ from ascend_aclnn import AclError, ops, reference
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.verify.drawn import Draws
 
+# Where the processes of one run leave what they have found for each other; each would search for itself otherwise.
+SHARED: Optional[Path] = None
 TRIES = 300
 TRIES_BESIDE_AN_EXAMPLE = TRIES if LONG else 60  # most such operators ask for more than chance finds
 
@@ -47,7 +51,16 @@ def found(operator: Operator) -> list[list[Any]]:
     """A set of arguments that a search finds, by the default's rules; two where there is no example."""
     if reference.find(operator) is None or samples.soc(operator) is not None:
         return []
-    return Search(operator).find(2 if operator.example is None else 1)
+    kept = SHARED / operator.name if SHARED is not None else None
+    if kept is not None and kept.exists():
+        sets: list[list[Any]] = pickle.loads(kept.read_bytes())
+        return sets
+    sets = Search(operator).find(2 if operator.example is None else 1)
+    if kept is not None:
+        part = kept.with_name(f"{kept.name}.{os.getpid()}")
+        part.write_bytes(pickle.dumps(sets))
+        part.rename(kept)  # whole, or not there
+    return sets
 
 
 def copied(value: Any) -> Any:
