@@ -18,17 +18,20 @@ from typing import Any, Callable, Optional
 
 from ascend_aclnn import catalog
 from ascend_aclnn.backends.npu import library
+from ascend_aclnn.catalog import life
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.cli.host_checks import device_nodes
 from ascend_aclnn.core import files
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.emulator.build import CompilerError, build
-from ascend_aclnn.verify import history
+from ascend_aclnn.verify import history, suite
 from ascend_aclnn.verify.batches import SOC, Batches, NoDevice, Outcome
 from ascend_aclnn.verify.checks import CHECKS
+from ascend_aclnn.verify.ranks import WORKS
 from ascend_aclnn.verify.report import CASES, PAGE, RESULT, Report, family, title
 
 ROOT = Path("/")  # of the host
+DEVICES = "ASCEND_EMULATOR_DEVICES"
 SAMPLE_MINUTES = 10.0  # that a sampled run takes at most
 
 
@@ -94,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
         names = [unit for unit in names if unit not in CHECKS]
     units = [unit for unit in names if unit in CHECKS or unit in exported]
     if device["emulated"] or options.on == "numpy":
-        batches.socs = {} if os.environ.get(SOC) else _other_socs(units, device["soc"])
+        batches.special = _special(units, device)
     if options.sample:
         random.Random(options.seed).shuffle(units)
     if note:
@@ -224,14 +227,25 @@ def _numbers(identifiers: Sequence[str]) -> dict[str, list[int]]:
     return found
 
 
-def _other_socs(units: list[str], name: str) -> dict[str, str]:
-    """The SoCs of the operators whose examples another product's rules are needed for."""
-    found = {}
+def _special(units: list[str], device: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Variables of the units that need another emulated device: another product's rules, more devices, a later CANN."""
+    special: dict[str, dict[str, str]] = {}
+    chosen = bool(os.environ.get(SOC))  # the rules that the user wants
     for unit in units:
-        example = None if unit in CHECKS else catalog.get(unit).example
-        if example is not None and example.soc is not None and find_soc(example.soc).product != find_soc(name).product:
-            found[unit] = example.soc
-    return found
+        if unit in CHECKS:
+            continue
+        variables: dict[str, str] = {}
+        wanted, work = suite.wanted_soc(catalog.get(unit)), WORKS.get(unit)
+        if work is not None and device["emulated"]:
+            if work.ranks > device["devices"]:
+                variables[DEVICES] = str(work.ranks)
+            if work.cann is not None and life.order(device["cann"])[:2] < life.order(work.cann)[:2]:
+                variables.update(environment(build(cann=work.cann)))
+        if wanted is not None and not chosen and find_soc(wanted).product != find_soc(device["soc"]).product:
+            variables[SOC] = wanted
+        if variables:
+            special[unit] = variables
+    return special
 
 
 def _units(families: Optional[list[str]]) -> list[str]:

@@ -44,8 +44,8 @@ class Outcome:
 class Batches:
     """Runs units in workers. ``timeout`` is for each case, in seconds; ``report`` is the directory of a report.
 
-    ``thorough``, ``sample`` and ``numbers`` choose cases, see ``worker``. ``socs`` has the units that another SoC's rules are
-    needed for, which an emulated device then has.
+    ``thorough``, ``sample`` and ``numbers`` choose cases, see ``worker``. ``special`` has the units that an emulated device needs
+    other variables for: the rules of another SoC, more devices, another CANN.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Batches:
             "numbers": numbers or {},
             "numpy": numpy,
         }
-        self.socs: dict[str, str] = {}
+        self.special: dict[str, dict[str, str]] = {}
         self._again = False  # a worker has ended early
 
     def device(self) -> Event:
@@ -86,20 +86,24 @@ class Batches:
             raise NoDevice(worker.how_it_ended())
 
     def outcomes(self, units: Sequence[str]) -> Generator[Outcome, None, None]:
-        """The outcome of each unit, in order, those of other SoCs at last; NoDevice where a worker ends before its first."""
-        pending = sorted(units, key=lambda unit: self.socs.get(unit, ""))
+        """The outcome of each unit, in order, the special ones at last; NoDevice where a worker ends before its first."""
+
+        def variables(unit: str) -> list[tuple[str, str]]:
+            return sorted(self.special.get(unit, {}).items())
+
+        pending = sorted(units, key=variables)
         while pending:
-            soc = self.socs.get(pending[0])
-            batch = [unit for unit in pending[:BATCH] if self.socs.get(unit) == soc]
-            for outcome in self._batch(batch, soc):
+            wanted = variables(pending[0])
+            batch = [unit for unit in pending[:BATCH] if variables(unit) == wanted]
+            for outcome in self._batch(batch, dict(wanted)):
                 pending.remove(outcome.unit)
                 yield outcome
             self._again = bool(set(batch) & set(pending[:1]))
 
-    def _batch(self, units: list[str], soc: Optional[str]) -> Iterator[Outcome]:
+    def _batch(self, units: list[str], variables: dict[str, str]) -> Iterator[Outcome]:
         """The outcomes of units until the worker ended."""
         outcome, where, start, done = None, _Where(""), time.monotonic(), False
-        with self._worker(units, describe=False, soc=soc) as worker:
+        with self._worker(units, describe=False, variables=variables) as worker:
             for event in worker.events(self.timeout):
                 kind = event.pop("event")
                 if kind == "host":
@@ -133,10 +137,12 @@ class Batches:
                 raise NoDevice(worker.how_it_ended())
 
     @contextlib.contextmanager
-    def _worker(self, units: list[str], describe: bool, soc: Optional[str] = None) -> Iterator[_WorkerProcess]:
+    def _worker(
+        self, units: list[str], describe: bool, variables: Optional[dict[str, str]] = None
+    ) -> Iterator[_WorkerProcess]:
         task = json.dumps({**self.task, "units": units, "describe": describe, "again": self._again})
         with tempfile.TemporaryFile() as errors:
-            worker = _WorkerProcess(task, {**self.environment, **({} if soc is None else {SOC: soc})}, errors)
+            worker = _WorkerProcess(task, {**self.environment, **(variables or {})}, errors)
             try:
                 yield worker
             finally:

@@ -30,7 +30,7 @@ from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.socs import DEFAULT_SOC
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.verify.drawn import Draws
-from ascend_aclnn.verify.samples import SAMPLES, ExampleCall
+from ascend_aclnn.verify.samples import SAMPLES, ExampleCall, wanted_soc
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 RANDOM = ("uniform", "normal", "unit", "near")  # values, the first that an operator takes
@@ -110,7 +110,7 @@ def example(operator: Operator) -> ExampleCall:
     if operator.example is None:
         if operator.name not in SAMPLES:
             raise ValueError(f"{operator.name} has no example")
-        return SAMPLES[operator.name]()
+        return SAMPLES[operator.name].make()
     signature = inspect.signature(getattr(ops, operator.python_name))
 
     def collect(*args: Any, out: Any = None, **kwargs: Any) -> ExampleCall:
@@ -149,13 +149,12 @@ def build(operator: Operator, case: Case) -> ExampleCall:
             dtype = (first.dtype, numpy_type(case.dtype)) if case.dtype is not None and changed else None
             vary = functools.partial(_varied, case=case, first=first, dtype=dtype, random=random)
             arguments[at] = _each(arguments[at], vary)
-    return ExampleCall(arguments, call.options)
+    return call._replace(arguments=arguments)
 
 
 def _takes(operator: Operator, parameter: Parameter, dtype: str) -> bool:
     """Whether the document lets a parameter have a data type: a statistic that is always FLOAT stays it."""
-    wanted = None if operator.example is None else operator.example.soc
-    allowed = operator.dtypes(parameter, find_soc(DEFAULT_SOC if wanted is None else wanted).product)
+    allowed = operator.dtypes(parameter, find_soc(wanted_soc(operator) or DEFAULT_SOC).product)
     return not allowed or DataType[dtype] in allowed
 
 
@@ -168,7 +167,7 @@ def laid_out(operator: Operator, call: ExampleCall, layout: str) -> ExampleCall:
     where = "" if layout == "strided outputs" else layout
     pairs = zip(operator.inputs, call.arguments)
     tensors = (Kind.TENSOR, Kind.TENSOR_LIST)
-    return ExampleCall([placed(v, where) if p.kind in tensors else v for p, v in pairs], call.options)
+    return call._replace(arguments=[placed(v, where) if p.kind in tensors else v for p, v in pairs])
 
 
 def placed(value: Any, layout: str) -> Any:
@@ -302,7 +301,7 @@ def golden(operator: Operator, call: ExampleCall, soc: str, out: Any = None) -> 
             results = getattr(ops, operator.python_name)(*call.arguments, **options)
         except (AclError, TypeError, ValueError) as error:
             raise NoCase(str(error).splitlines()[0]) from None
-    return list(results) if len(operator.outputs) > 1 else [results]
+    return call.judged(list(results) if len(operator.outputs) > 1 else [results])
 
 
 def reference_results(operator: Operator, case: Case, soc: str) -> list[Any]:
@@ -339,7 +338,9 @@ def _filled(value: Any, layout: str) -> Any:
     if isinstance(value, (list, tuple)):
         return [_filled(item, layout) for item in value]
     if isinstance(value, aclnn.Tensor) and not value.has_auto_format:
-        return aclnn.asarray(filled_array(value.numpy()), dtype=value.dtype, format=value.format)
+        out = aclnn.empty(value.shape, value.dtype, format=value.format, storage_shape=value.storage_shape)
+        out.assign(filled_array(value.numpy()))
+        return out
     if value is None:
         return None
     if isinstance(value, np.ndarray) and aclnn.backend().name == "numpy":

@@ -56,14 +56,22 @@ class Judgement(NamedTuple):
         return [f"{output.name}: {output.fault}" for output in self.outputs if output.fault]
 
 
-def judge(operator: Operator, case: Case, soc: str, stream: Optional[Stream], begin: Callable[[], None]) -> Judgement:
+def judge(
+    operator: Operator,
+    case: Case,
+    soc: str,
+    stream: Optional[Stream],
+    begin: Callable[[], None],
+    end: Callable[[], None],
+) -> Judgement:
     """The device's results of a case against the reference's. The device is the current one.
 
-    ``begin`` is called when the golden results are there, before the device gets work.
+    ``begin`` is called when the golden results are there, before the device gets work, ``end`` when it has done it.
     """
     expected = reference_results(operator, case, soc)
     begin()
     results = _on_device(operator, case, expected, stream)
+    end()
     judged = []
     for parameter, result, wanted in zip(operator.outputs, results, expected):
         for at, (one, other) in enumerate(zip(arrays(result), arrays(wanted))):
@@ -144,7 +152,7 @@ def _on_device(operator: Operator, case: Case, expected: list[Any], stream: Opti
         returned = getattr(ops, operator.python_name)(*call.arguments, out=out)
         results = [_downloaded(result) for result in (returned if len(operator.outputs) > 1 else (returned,))]
         aclnn.synchronize()  # errors that come late belong to this case
-    return results
+        return call.judged(results)
 
 
 def _downloaded(value: Any) -> Any:

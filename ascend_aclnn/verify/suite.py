@@ -2,7 +2,8 @@
 
 ``suite/FAMILY.txt`` has a line for each case, ``aclnnRmsNorm/0003 normal -> FLOAT[2,4] 0.8; FLOAT[2,1] 1.1``: its identifier, its
 label, and of each output the data type, the shape, the mean magnitude of the finite elements and how many are not finite, or
-the status of a refusal. ``scripts/write_suite.py`` writes the files.
+the status of a refusal. Of an operator that works among ranks these are the outputs of rank 0, of rank 1 and so on.
+``scripts/write_suite.py`` writes the files.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import numpy as np
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.core.socs import DEFAULT_SOC
+from ascend_aclnn.verify import samples
 from ascend_aclnn.verify.calls import NULL, RANDOM, Case, arrays
 from ascend_aclnn.verify.cases import cases
+from ascend_aclnn.verify.ranks import WORKS
 
 FOLDER = Path(__file__).parent / "suite"
 _TOLERANCE = 0.02  # of a mean magnitude: other orders of sums, other versions of NumPy
@@ -63,10 +66,14 @@ def read(family: str) -> dict[str, list[Numbered]]:
     return found
 
 
+def wanted_soc(operator: Operator) -> Optional[str]:
+    """The SoC whose rules an operator's example, sample or job among ranks takes; None: the default's, or there is none."""
+    return WORKS[operator.name].soc if operator.name in WORKS else samples.wanted_soc(operator)
+
+
 def soc_of(operator: Operator) -> str:
-    """The SoC whose rules the suite takes an operator's cases by: that of its example."""
-    wanted = None if operator.example is None else operator.example.soc
-    return DEFAULT_SOC if wanted is None else wanted
+    """The SoC whose rules the suite takes an operator's cases by."""
+    return wanted_soc(operator) or DEFAULT_SOC
 
 
 def numbered(operator: Operator, soc: str, seed: int = 0) -> Iterable[Numbered]:
@@ -81,7 +88,10 @@ def numbered(operator: Operator, soc: str, seed: int = 0) -> Iterable[Numbered]:
 
 
 def enumerated(operator: Operator, soc: str) -> Iterator[Case]:
-    """The cases of an operator as the suite numbers them."""
+    """The cases of an operator as the suite numbers them. One that works among ranks has its job."""
+    if operator.name in WORKS:
+        yield Case()
+        return
     yield from cases(operator, soc)
     yield Case(NULL)
 
@@ -164,4 +174,5 @@ __all__ = [
     "sample",
     "soc_of",
     "usual",
+    "wanted_soc",
 ]

@@ -7,7 +7,7 @@ a report, or null), ``again``: an earlier worker has lost the device; and which 
 
     {"event": "absent", "text": ...}                                       there is no device; the process ends
     {"event": "device", "soc": ..., "devices": ..., "exported": [...]}     if it is to describe the device
-    {"event": "host"}                                                      the reference is at work, which may take long
+    {"event": "host"}                      the reference or a comparison is at work, which may take long
     {"event": "begin", "unit": ..., "case": ..., "number": ...}            before the device gets work
     {"event": "fault", "unit": ..., "case": ..., "number": ..., "text": ..., "recording": ...}   and a file in the report
     {"event": "case", "unit": ..., "number": ..., "case": ..., "outputs": [...]}   for a report: how far the results are off
@@ -21,6 +21,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable
@@ -40,7 +41,7 @@ from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.selection import find_backend
 from ascend_aclnn.testing.rounding import Sides
-from ascend_aclnn.verify import failures, suite
+from ascend_aclnn.verify import failures, ranks, suite
 from ascend_aclnn.verify.calls import NULL, SPECIAL, Case, NoCase, arrays, comm, reference_results, root_info
 from ascend_aclnn.verify.checks import CHECKS
 from ascend_aclnn.verify.judge import (
@@ -51,6 +52,7 @@ from ascend_aclnn.verify.judge import (
     refusal,
     refused_input,
 )
+from ascend_aclnn.verify.ranks import WORKS
 from ascend_aclnn.verify.samples import SAMPLES
 
 WORST = 3  # elements of an accurate output that a report lists
@@ -116,6 +118,10 @@ class Worker:
         left_out = self._why_not(operator)
         figures: dict[str, Any] = {}
         done = refused = 0
+        if left_out is None and operator.name in WORKS:
+            done, left_out = self._among_ranks(operator)
+            self.tell({"event": "end", "unit": operator.name, "cases": done, "left_out": left_out})
+            return
         if left_out is None:
             if operator.groups and self._comm is None and not self.numpy:
                 comm()
@@ -167,7 +173,8 @@ class Worker:
             return
         stream = self.stream if item.number % 2 else None
         record = functools.partial(self._record, operator, item.number, case)
-        arguments = (operator, case, self.soc, stream, functools.partial(self.tell, begin))
+        begin_and_end = functools.partial(self.tell, begin), functools.partial(self.tell, {"event": "host"})
+        arguments = (operator, case, self.soc, stream, *begin_and_end)
         judgement: Optional[Judgement] = self._guarded(operator.name, case.label, judge, *arguments, record=record)
         if judgement is None:
             return
@@ -178,14 +185,20 @@ class Worker:
         if not judgement.faults and not random_values and case.values not in SPECIAL:
             self._note_sides(operator, judgement)
         self._against_suite(operator, item, suite.describe(judgement.reference, random_values))
-        if self.report is not None:
-            outputs = [_figures(output) for output in judgement.outputs]
-            told = {"event": "case", "unit": operator.name, "number": item.number, "case": case.label}
-            self.tell({**told, "outputs": outputs})
-            for output in judgement.outputs:
-                if output.fault and output.comparison is not None:
-                    picture = self.report / "cases" / f"{operator.name}-{item.number:04}.{output.name}.svg"
-                    picture.write_text(output.comparison.svg(), encoding="utf-8")
+        self._tell_case(operator, item, judgement)
+
+    def _tell_case(self, operator: Operator, item: suite.Numbered, judgement: Judgement) -> None:
+        """For a report: how far the outputs are off, and pictures of those that are wrong."""
+        if self.report is None:
+            return
+        outputs = [_figures(output) for output in judgement.outputs]
+        told = {"event": "case", "unit": operator.name, "number": item.number, "case": item.case.label}
+        self.tell({**told, "outputs": outputs})
+        for output in judgement.outputs:
+            if output.fault and output.comparison is not None:
+                name = re.sub(r"[^\w\[\]]+", "-", output.name)
+                picture = self.report / "cases" / f"{operator.name}-{item.number:04}.{name}.svg"
+                picture.write_text(output.comparison.svg(), encoding="utf-8")
 
     def _note_sides(self, operator: Operator, judgement: Judgement) -> None:
         """Counts to which side results are off: small ones say too little alone."""
@@ -199,6 +212,42 @@ class Worker:
             if sides.fault:
                 self._fault(operator.name, "all cases", f"{dtype}: {sides.fault}")
         self._sides = {}
+
+    def _among_ranks(self, operator: Operator) -> tuple[int, Optional[str]]:
+        """Judges what each rank of an operator's job gives: how many cases that were, or why it was left out."""
+        work = WORKS[operator.name]
+        (item,) = suite.numbered(operator, self.soc, self.seed)
+        chosen = self.task["numbers"].get(operator.name)
+        if chosen is not None and item.number not in chosen:
+            return 0, None
+        self._number = item.number
+        expected = self._guarded(operator.name, item.case.label, ranks.on_numpy, work, self.seed)
+        begin = {"event": "begin", "unit": operator.name, "case": item.case.label, "number": item.number}
+        self.tell(begin)
+        if expected is None:
+            return 1, None
+        if not self.numpy:
+            absent = None
+
+            def run() -> Any:
+                nonlocal absent
+                try:
+                    return ranks.on_devices(work, self.seed)
+                except LibraryNotFound as error:  # HCCL's windows, of later CANNs
+                    absent = str(error).splitlines()[0]
+                    return None
+
+            actual = self._guarded(operator.name, item.case.label, run)
+            if absent is not None:
+                return 0, absent
+            if actual is None:
+                return 1, None
+            judgement = ranks.judge(operator, actual, expected)
+            for text in judgement.faults:
+                self._fault(operator.name, item.case.label, text)
+            self._tell_case(operator, item, judgement)
+        self._against_suite(operator, item, suite.describe(ranks.values(operator, expected)))
+        return 1, None
 
     def _null_pointer(self, operator: Operator, item: suite.Numbered) -> None:
         self.tell({"event": "begin", "unit": operator.name, "case": NULL, "number": item.number})
@@ -242,13 +291,15 @@ class Worker:
         return {"recording": name}
 
     def _why_not(self, operator: Operator) -> Optional[str]:
-        if operator.example is None and operator.name in SAMPLES:
-            return None
-        if operator.example is None:
+        work = WORKS.get(operator.name)
+        if operator.example is None and operator.name not in SAMPLES and work is None:
             return "no example" if reference.find(operator) is not None else "no NumPy reference"
-        wanted = operator.example.soc
+        wanted = suite.wanted_soc(operator)
         if wanted is not None and find_soc(wanted).product != find_soc(self.soc).product:
             return f"its example needs the rules of {wanted}"
+        devices = 0 if self.numpy else self.backend.device_count()
+        if work is not None and not self.numpy and devices < work.ranks:
+            return f"works among {work.ranks} ranks, each with a device of its own"
         return None
 
     def _guarded(self, unit: str, case: str, function: Callable[..., Any], *arguments: Any, record: Any = None) -> Any:

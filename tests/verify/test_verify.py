@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ascend_aclnn import catalog
+from ascend_aclnn import catalog, reference
 from ascend_aclnn.backends.npu import library
 from ascend_aclnn.cli import verify as command
 from ascend_aclnn.cli.emulator import environment
@@ -22,9 +22,11 @@ from ascend_aclnn.verify.batches import Batches, NoDevice, Outcome
 from ascend_aclnn.verify.calls import NULL, Case, build, golden
 from ascend_aclnn.verify.cases import cases
 from ascend_aclnn.verify.checks import CHECKS
+from ascend_aclnn.verify.ranks import WORKS
 from ascend_aclnn.verify.report import Report
 
 SOC = "Ascend910B1"
+WORKERS_SOC = "Ascend910_9391"
 PROGRAM = Path(command.__file__).parents[2]
 
 
@@ -56,9 +58,54 @@ def test_a_healthy_device_passes(emulator_home: Path) -> None:
 
 def test_what_is_left_out_has_a_reason(emulator_home: Path) -> None:
     needs = next(n for n in catalog.names() if (e := catalog.get(n).example) and e.soc == "Ascend950PR_9599")
-    found = outcomes(emulator_home, [needs, "aclnnQuantFlashAttentionScore"])
+    without = next(n for n in catalog.names() if reference.find(catalog.get(n)) is None)
+    among_four = "aclnnAlltoAllAllGatherBatchMatMul"
+    prepared = batches(emulator_home)
+    prepared.special[among_four] = {"ASCEND_ACLNN_SOC": WORKS[among_four].soc}  # and the two devices that there are
+    found = {outcome.unit: outcome for outcome in prepared.outcomes([needs, without, among_four])}
     assert found[needs].left_out == "its example needs the rules of Ascend950PR_9599"
-    assert found["aclnnQuantFlashAttentionScore"].left_out == "no example"
+    assert found[without].left_out == "no NumPy reference"
+    assert found[among_four].left_out == "works among 4 ranks, each with a device of its own"
+
+
+def test_every_operator_with_a_reference_has_a_case() -> None:
+    """``verify --all`` on the emulated device judges each of them: nothing is left out for want of an example or of ranks."""
+    names = [name for name in catalog.names() if reference.find(catalog.get(name)) is not None]
+    assert [name for name in names if name not in suite.read(catalog.get(name).family)] == []
+
+
+def test_ranks_are_judged(emulator_home: Path) -> None:
+    """Each rank's results, of the operators before too; a wrong one is named. Rank 1 alone has the fault."""
+    units = ["aclnnMoeDistributeCombineSetup", "aclnnAlltoAllvQuantGroupedMatMul"]
+
+    def judged(fault: str) -> list[Outcome]:
+        prepared = batches(emulator_home, fault)
+        prepared.special = dict.fromkeys(units, {"ASCEND_ACLNN_SOC": "Ascend950PR_9599"})
+        return list(prepared.outcomes(units))
+
+    assert [(o.unit, o.cases, o.left_out, o.faults) for o in judged("")] == [(unit, 1, None, []) for unit in units]
+    wrong, right = judged("aclnnMoeDistributeDispatchTeardown:wrong-element")
+    assert "rank 1, aclnnMoeDistributeDispatchTeardown before it: expand_x" in texts(wrong)
+    assert not right.faults
+    failed = judged("aclnnAlltoAllvQuantGroupedMatMul:fail")[1]
+    assert "507015" in texts(failed)
+
+
+def test_memory_behind_addresses_is_judged(emulator_home: Path) -> None:
+    """In which a scheduler writes down what has come, and from which the others read."""
+    units = ["aclnnInplaceFfnWorkerScheduler", "aclnnAttentionWorkerCombine", "aclnnWeightQuantPreprocess"]
+    socs = (WORKERS_SOC, SOC, "Ascend950PR_9599")
+
+    def judged(fault: str) -> list[Outcome]:
+        prepared = batches(emulator_home, fault)
+        prepared.special = {unit: {"ASCEND_ACLNN_SOC": soc} for unit, soc in zip(units, socs)}
+        found = {outcome.unit: outcome for outcome in prepared.outcomes(units)}
+        return [found[unit] for unit in units]
+
+    assert [outcome.faults for outcome in judged("")] == [[], [], []]
+    wrong = judged("aclnnInplaceFfnWorkerScheduler:stale;aclnnWeightQuantPreprocess:wrong-element")
+    assert [bool(outcome.faults) for outcome in wrong] == [True, False, True]
+    assert "schedule_context[3]" in texts(wrong[0])  # where the layers are written down
 
 
 def test_rules_of_another_soc_decide_there(emulator_home: Path) -> None:
