@@ -93,13 +93,16 @@ def _timeline(calls: list[dict[str, Any]], tasks: list[dict[str, Any]], offset: 
         yield _span(
             call, _HOST, offset, {"Mode": "launch", "level": "acl", "connection_id": call["args"]["correlation"]}
         )
+    seen: set[int] = set()
     for number, task in enumerate(tasks):
         correlation, place = task["args"]["correlation"], _DEVICE + _device(task)
         facts = {"Task Type": _TASKS[task["args"]["kind"]], "Stream Id": task["tid"], "Task Id": number, "Batch Id": 0}
         yield _span(task, place, offset, {**facts, "connection_id": correlation})
         if correlation in by_number:
             call = by_number[correlation]
-            flow = {"cat": "HostToDevice", "name": "HostToDevice", "id": str(correlation)}
+            arrow = f"{correlation}.{number}" if correlation in seen else str(correlation)  # a graph has several tasks
+            seen.add(correlation)
+            flow = {"cat": "HostToDevice", "name": "HostToDevice", "id": arrow}
             yield {**flow, "ph": "s", "pid": _HOST, "tid": call["tid"], "ts": _time(call["ts"] + offset)}
             yield {**flow, "ph": "f", "bp": "e", "pid": place, "tid": task["tid"], "ts": _time(task["ts"] + offset)}
 

@@ -11,6 +11,7 @@ import pytest
 from emulator_client import Cann, client
 
 MARKER, KERNEL, API, HCCL, MEMORY, MEMSET, MEMCPY, EXTERNAL, COMMUNICATION, ACL_API, NODE_API = range(1, 12)
+INT32, FP16 = 2, 3  # msptiCommunicationDataType
 _U32, _U64, _TEXT = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_char_p
 
 _TYPES = {"I": _U32, "Q": _U64, "s": _TEXT, "B": ctypes.c_uint8}
@@ -110,6 +111,70 @@ def test_each_kernel_is_tied_to_its_call_and_to_what_the_profiler_says_of_it(can
         assert begin <= call.start <= kernel.start <= kernel.end <= end
         assert external.get(kernel.correlation) == (100 + number if number < 20 else None)
     assert 1 < subscriber.most < len(subscriber.records)  # several buffers, with several records
+
+
+@client()
+def test_what_a_graph_replays_is_told_one_by_one(cann: Cann) -> None:
+    """Kernels, a copy and a fill, tied to the call that executes the graph; a task that is disabled is not among them."""
+    x, out = cann.tensor(np.eye(2, dtype=np.float32)), cann.tensor(np.zeros((2, 2), np.float32))
+    source, target = cann.malloc(64), cann.malloc(64)
+    stream, graph = cann.create("aclrtCreateStream"), ctypes.c_void_p()
+    prepared = [(name, *cann.prepare(name, one, out)) for name, one in (("aclnnNeg", x), ("aclnnAbs", out))]
+    cann.aclmdlRICaptureBegin(stream, 0)
+    for launch in prepared:
+        cann.launch(*launch, stream)
+    cann.aclrtMemcpyAsync(target, 64, source, 48, 3, stream)
+    cann.aclrtMemsetAsync(target, 64, 7, 32, stream)
+    cann.aclmdlRICaptureEnd(stream, ctypes.byref(graph))
+    subscriber = Subscriber(KERNEL, ACL_API, MEMCPY, MEMSET, NODE_API)
+    for _ in range(2):
+        cann.aclmdlRIExecuteAsync(graph, stream)
+    cann.aclrtSynchronizeStream(stream)
+    found = subscriber.finish()
+    executed = [r for r in found[ACL_API] if r.name == b"aclmdlRIExecuteAsync"]
+    assert len(executed) == 2 and not found[NODE_API]
+    assert [k.name for k in found[KERNEL]] == [b"aclnnNeg", b"aclnnAbs"] * 2
+    ran = sorted([*found[KERNEL], *found[MEMCPY], *found[MEMSET]], key=lambda r: r.start)
+    assert [r.correlation for r in ran] == [executed[0].correlation] * 4 + [executed[1].correlation] * 4
+    assert [(r.copy, r.bytes) for r in found[MEMCPY]] == [(4, 48)] * 2  # MSPTI_ACTIVITY_MEMCPY_KIND_DTOD
+    assert [(r.value, r.bytes) for r in found[MEMSET]] == [(7, 32)] * 2
+    assert all(executed[0].start <= r.start <= r.end for r in ran)
+    cann.aclmdlRIDestroy(graph)
+    cann.aclrtDestroyStream(stream)
+    for memory in (source, target):
+        cann.aclrtFree(memory)
+
+
+@client()
+def test_a_collective_is_told_with_its_type_count_and_group(cann: Cann) -> None:
+    hccl = ctypes.CDLL("libhccl.so")
+    communicator, name, stream = ctypes.c_void_p(), ctypes.create_string_buffer(128), cann.create("aclrtCreateStream")
+    assert hccl.HcclCommInitAll(1, (ctypes.c_int32 * 1)(0), ctypes.byref(communicator)) == 0
+    assert hccl.HcclGetCommName(communicator, name) == 0
+    memory = cann.malloc(256)
+    subscriber = Subscriber(COMMUNICATION, ACL_API)
+    fp16, int32, total, first = 3, 2, 0, 0  # HcclDataType, HcclReduceOp, root
+    pointer, handle = ctypes.c_void_p(memory), ctypes.c_void_p(stream)
+    assert hccl.HcclAllReduce(pointer, pointer, ctypes.c_uint64(24), fp16, total, communicator, handle) == 0
+    assert hccl.HcclBroadcast(pointer, ctypes.c_uint64(7), int32, first, communicator, handle) == 0
+    cann.aclrtSynchronizeStream(stream)
+    found = subscriber.finish()
+    assert hccl.HcclCommDestroy(communicator) == 0
+    calls = {r.correlation: r for r in found[ACL_API]}
+    records = found[COMMUNICATION]
+    told = [(r.name, r.count, r.dtype) for r in records]
+    assert told == [
+        (b"HcclAllReduce", 24, FP16),
+        (b"HcclBroadcast", 7, INT32),
+    ], told
+    for record in records:
+        assert record.group == name.value and record.algorithm == b"RANK_ORDER"
+        assert calls[record.correlation].name == record.name
+        assert calls[record.correlation].start <= record.start <= record.end
+        assert record.device == 0
+    assert len({r.stream for r in records}) == 1
+    cann.aclrtDestroyStream(stream)
+    cann.aclrtFree(memory)
 
 
 @client()

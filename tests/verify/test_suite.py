@@ -20,7 +20,8 @@ from ascend_aclnn.verify.calls import NULL, Case, build, laid_out
 from ascend_aclnn.verify.ranks import WORKS
 
 ROOT = Path(__file__).resolve().parents[2]
-# Of several kinds: in place, lists, masks, indices, quantised, another SoC's, attention, among ranks, by address. All: scripts/write_suite.py --check
+# Of several kinds: in place, lists, masks, indices, quantised, another SoC's, attention, among ranks, by address.
+# All: scripts/write_suite.py --check
 SAMPLE = [
     "aclnnAbs", "aclnnInplaceAdd", "aclnnForeachAbs", "aclnnScaledMaskedSoftmax", "aclnnGather", "aclnnUnique2",
     "aclnnDynamicQuant", "aclnnRmsNormGrad", "aclnnMm", "aclnnArgMax", "aclnnApplyAdamax",

@@ -80,7 +80,7 @@ def test_ranks_are_judged(emulator_home: Path) -> None:
 
     def judged(fault: str) -> list[Outcome]:
         prepared = batches(emulator_home, fault)
-        prepared.special = dict.fromkeys(units, {"ASCEND_ACLNN_SOC": "Ascend950PR_9599"})
+        prepared.special = {unit: {"ASCEND_ACLNN_SOC": "Ascend950PR_9599"} for unit in units}
         return list(prepared.outcomes(units))
 
     assert [(o.unit, o.cases, o.left_out, o.faults) for o in judged("")] == [(unit, 1, None, []) for unit in units]

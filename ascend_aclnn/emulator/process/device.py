@@ -297,10 +297,10 @@ class Device:
         self.plans[number] = plan
         return 0, struct.pack(f"<{len(plan.pointers)}Q", *plan.pointers)
 
-    def launch(self, number: int, data: memoryview, at: int) -> Optional[tuple[int, bytes]]:
+    def launch(self, number: int, data: memoryview, at: int, correlation: int = 0) -> Optional[tuple[int, bytes]]:
         """Phase two: a plan on an offset in device memory for each tensor, which begin somewhere in the data.
 
-        An error, or new shapes of outputs, if any.
+        An error, or new shapes of outputs, if any. ``correlation``: of a graph's first step, whose times are noted.
         """
         plan = self.plans[number]
         try:
@@ -308,6 +308,9 @@ class Device:
             bound = plan.bound.get(key)
             if bound is None:
                 bound = self._bind(plan, key)
+            if correlation and isinstance(plan, Program):
+                plan.run_timed(correlation, self._times)
+                return None
             changed = bound()
         except AclError as error:
             return error.status, _text(plan.name, error)
@@ -378,10 +381,12 @@ class Device:
     def launch_timed(self, correlation: int, number: int, data: memoryview, at: int) -> Optional[tuple[int, bytes]]:
         """The same, and notes when it ran."""
         begin = time.monotonic_ns()
+        of_graph = isinstance(self.plans.get(number), Program)
         try:
-            return self.launch(number, data, at)
+            return self.launch(number, data, at, correlation)
         finally:
-            self._times.append((correlation, begin, time.monotonic_ns()))
+            if not of_graph:
+                self._times.append((correlation, begin, time.monotonic_ns()))
 
     def profile(self, payload: bytes) -> tuple[int, bytes]:
         """When launches have run since the last time; see Call.PROFILE."""

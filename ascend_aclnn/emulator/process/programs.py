@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import struct
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -51,6 +52,19 @@ class Program(Plan):
             for run in self._runs:
                 at += 1
                 run()
+        except Exception:
+            self._failed = self._name(at)
+            raise
+
+    def run_timed(self, correlation: int, times: list[tuple[int, int, int]]) -> None:
+        """Runs the steps, and notes of each a number, from ``correlation`` on, when it began and when it ended."""
+        at = -1
+        try:
+            for run in self._runs:
+                at += 1
+                begin = time.monotonic_ns()
+                run()
+                times.append((correlation + at, begin, time.monotonic_ns()))
         except Exception:
             self._failed = self._name(at)
             raise

@@ -623,7 +623,8 @@ static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
         emu_value values_[] = {{.pointer = c->name}, {.integer = r->operation}, {.integer = (int64_t)r->reduction},
                                {.integer = (int32_t)r->root}, {.pointer = counts}, {.pointer = send}, {.pointer = receive}};
         status = (HcclResult)link_all(c, r->operation);
-        uint64_t correlation = emu_activity_begin(ACTIVITY_COLLECTIVE, routine, r->send_count, (uint64_t)r->type, c->name);
+        uint64_t elements = r->send_count > 0 ? r->send_count : r->receive_count; /* a broadcast has its tensor once */
+        uint64_t correlation = emu_activity_begin(ACTIVITY_COLLECTIVE, routine, elements, (uint64_t)r->type, c->name);
         if (status == HCCL_SUCCESS) {
             meet_all(c, r->operation, r->root);
             status = queue(&collectives[r->operation], values_, stream);

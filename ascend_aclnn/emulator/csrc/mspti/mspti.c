@@ -102,16 +102,9 @@ static void called(uint64_t correlation, const emu_activity_call *call) {
     pthread_mutex_unlock(&lock);
 }
 
+/* HcclDataType counts as MSPTI does, as far as MSPTI knows its types. */
 static msptiCommunicationDataType communication_type(uint64_t type) {
-    static const msptiCommunicationDataType of[] = {
-        [ACL_INT8] = MSPTI_ACTIVITY_COMMUNICATION_INT8,     [ACL_INT16] = MSPTI_ACTIVITY_COMMUNICATION_INT16,
-        [ACL_INT32] = MSPTI_ACTIVITY_COMMUNICATION_INT32,   [ACL_FLOAT16] = MSPTI_ACTIVITY_COMMUNICATION_FP16,
-        [ACL_FLOAT] = MSPTI_ACTIVITY_COMMUNICATION_FP32,    [ACL_INT64] = MSPTI_ACTIVITY_COMMUNICATION_INT64,
-        [ACL_UINT64] = MSPTI_ACTIVITY_COMMUNICATION_UINT64, [ACL_UINT8] = MSPTI_ACTIVITY_COMMUNICATION_UINT8,
-        [ACL_UINT16] = MSPTI_ACTIVITY_COMMUNICATION_UINT16, [ACL_UINT32] = MSPTI_ACTIVITY_COMMUNICATION_UINT32,
-        [ACL_DOUBLE] = MSPTI_ACTIVITY_COMMUNICATION_FP64,   [ACL_BF16] = MSPTI_ACTIVITY_COMMUNICATION_BFP16,
-    };
-    return type < sizeof of / sizeof *of ? of[type] : MSPTI_ACTIVITY_COMMUNICATION_INVALID_TYPE;
+    return type <= MSPTI_ACTIVITY_COMMUNICATION_BFP16 ? (msptiCommunicationDataType)type : MSPTI_ACTIVITY_COMMUNICATION_INVALID_TYPE;
 }
 
 static void ran(uint64_t correlation, const emu_activity_call *call, uint64_t begin, uint64_t end) {
@@ -143,6 +136,7 @@ static void ran(uint64_t correlation, const emu_activity_call *call, uint64_t be
                 add((record){.set = {MSPTI_ACTIVITY_KIND_MEMSET, (uint32_t)call->detail, call->bytes, start, stop, call->device,
                                      call->stream, correlation, call->stream != EMU_NOWHERE}});
             break;
+        case ACTIVITY_REPLAY: break; /* what it runs is told one by one */
     }
     pthread_mutex_unlock(&lock);
 }

@@ -32,17 +32,21 @@ void emu_activity_observe(int which, const emu_activity_observer *observer) {
     pthread_mutex_unlock(&lock);
 }
 
+/* Room for more calls. The lock is held. */
+static void grow(uint64_t by) {
+    if (count + by <= room) return;
+    while (room < count + by) room = room > 0 ? 2 * room : 1024;
+    calls = realloc(calls, room * sizeof *calls);
+    if (calls == NULL) abort();
+}
+
 uint64_t emu_activity_begin(emu_activity_kind kind, const char *name, uint64_t bytes, uint64_t detail, const char *group) {
     if (__builtin_expect(!observed, 1) || current != 0) return 0;
     emu_activity_call call = {.name = name, .kind = kind, .thread = (uint32_t)syscall(SYS_gettid), .device = EMU_NOWHERE,
                               .stream = EMU_NOWHERE, .begin = emu_now(), .bytes = bytes, .detail = detail};
     if (group != NULL) strncpy(call.group, group, sizeof call.group - 1);
     pthread_mutex_lock(&lock);
-    if (count == room) {
-        room = room > 0 ? 2 * room : 1024;
-        calls = realloc(calls, room * sizeof *calls);
-        if (calls == NULL) abort();
-    }
+    grow(1);
     calls[count] = call;
     current = first + count++;
     pthread_mutex_unlock(&lock);
@@ -71,23 +75,48 @@ void emu_activity_end(uint64_t correlation, int status) {
         const emu_activity_observer *observer = observers[i];
         if (observer != NULL) observer->called(correlation, &call);
     }
-    if (call.stream == EMU_NOWHERE && call.kind != ACTIVITY_KERNEL) emu_activity_ran(correlation, call.begin, call.end);
+    if (call.stream == EMU_NOWHERE && call.kind != ACTIVITY_KERNEL && call.kind != ACTIVITY_REPLAY) emu_activity_ran(correlation, call.begin, call.end);
 }
 
 uint64_t emu_activity_queued(uint32_t device, uint32_t stream) {
     if (current == 0) return 0;
+    bool replay = false;
     pthread_mutex_lock(&lock);
     if (current >= first && current < first + count) {
         calls[current - first].device = device;
         calls[current - first].stream = stream;
+        replay = calls[current - first].kind == ACTIVITY_REPLAY;
     }
     pthread_mutex_unlock(&lock);
-    return current;
+    return replay ? 0 : current;
+}
+
+uint64_t emu_activity_replay(const emu_activity_call *parts, uint32_t many, uint32_t device, uint32_t stream) {
+    uint64_t number = 0;
+    if (current == 0) return 0;
+    pthread_mutex_lock(&lock);
+    if (current >= first && current < first + count) {
+        grow(many);
+        for (uint32_t i = 0; i < many; i++) {
+            emu_activity_call *call = &calls[count + i];
+            *call = parts[i];
+            call->replay = current;
+            call->thread = calls[current - first].thread;
+            call->begin = call->end = calls[current - first].begin;
+            call->device = device;
+            call->stream = stream;
+        }
+        number = first + count;
+        count += many;
+    }
+    pthread_mutex_unlock(&lock);
+    return number;
 }
 
 void emu_activity_ran(uint64_t correlation, uint64_t begin, uint64_t end) {
     emu_activity_call call;
-    if (!find(correlation, &call)) return;
+    if (!find(correlation, &call) || call.kind == ACTIVITY_REPLAY) return;
+    if (call.replay != 0) correlation = call.replay;
     for (int i = 0; i < EMU_OBSERVERS; i++) {
         const emu_activity_observer *observer = observers[i];
         if (observer != NULL) observer->ran(correlation, &call, begin, end);

@@ -4,7 +4,8 @@
 
 #include "ascendcl/core/api.h"
 
-typedef enum { ACTIVITY_KERNEL, ACTIVITY_COLLECTIVE, ACTIVITY_COPY, ACTIVITY_SET } emu_activity_kind;
+/* ACTIVITY_REPLAY: a graph is executed; what it runs is noted by emu_activity_replay. */
+typedef enum { ACTIVITY_KERNEL, ACTIVITY_COLLECTIVE, ACTIVITY_COPY, ACTIVITY_SET, ACTIVITY_REPLAY } emu_activity_kind;
 
 #define EMU_NOWHERE UINT32_MAX /* a device or stream that there is not */
 
@@ -18,6 +19,7 @@ typedef struct {
     uint64_t bytes, detail;  /* of a copy: bytes, aclrtMemcpyKind; of memory that is set: bytes, value; of a collective: elements,
                                 HcclDataType */
     char group[128];         /* a collective's communicator */
+    uint64_t replay;         /* the correlation of the call that executes the graph that it belongs to; 0: of none */
 } emu_activity_call;
 
 typedef enum { MARK_INSTANT, MARK_BEGIN, MARK_END } emu_mark_kind;
@@ -49,9 +51,11 @@ LINK uint64_t emu_activity_begin(emu_activity_kind kind, const char *name, uint6
 LINK void emu_activity_end(uint64_t correlation, int status);
 LINK bool emu_activity_observed(void);
 LINK void emu_activity_tell_mark(const emu_activity_mark *mark);
+/* This thread's call executes a graph: notes what one task of it runs, in order. The task's correlation; 0: nothing is noted. */
+uint64_t emu_activity_replay(const emu_activity_call *parts, uint32_t many, uint32_t device, uint32_t stream);
 /* The correlation of this thread's call, for a task that it queues; 0: none. */
 uint64_t emu_activity_queued(uint32_t device, uint32_t stream);
-/* A task of a call has run on this host. */
+/* A task of a call has run on this host, or on the device: the parts of a replay's task have the numbers that follow its correlation. */
 void emu_activity_ran(uint64_t correlation, uint64_t begin, uint64_t end);
 
 #endif

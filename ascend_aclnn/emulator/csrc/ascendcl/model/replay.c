@@ -1,11 +1,13 @@
 /* Executions of models: what the device process keeps of them, and the tasks of a replay. */
 #include "ascendcl/model/model.h"
 
+#include "ascendcl/core/activity.h"
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/settings.h"
 #include "ascendcl/validate/validate.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define PROGRAMS (1ull << 62) /* numbers from here on are those of programs; lower ones belong to plans */
 #define PATIENCE 100          /* milliseconds after which a waiting replay looks whether it is dropped */
@@ -165,9 +167,34 @@ static int run_node(emu_task *task, emu_stream *stream) {
     return node->task->run(node->task, stream);
 }
 
-static replay *make_part(emu_model *model, emu_part *part) {
+/* For profilers: what a part runs, a step of its program each. */
+static void note_part(const emu_model *model, const emu_part *part, emu_task *task, const emu_stream *stream) {
+    uint32_t many = 0;
+    emu_activity_call *parts = emu_activity_observed() ? calloc(part->last - part->first + 1, sizeof *parts) : NULL;
+    if (parts == NULL) return;
+    for (uint32_t i = part->first; i <= part->last; i++) {
+        const emu_node *node = &model->capture->nodes[i];
+        if (!belongs(model, part, i)) continue;
+        const uint64_t *step = (const uint64_t *)(const void *)node->captured.step.data;
+        emu_activity_call *call = &parts[many++];
+        call->name = node->routine;
+        call->kind = node->disabled ? ACTIVITY_REPLAY : *step == STEP_COPY ? ACTIVITY_COPY : *step == STEP_FILL ? ACTIVITY_SET : ACTIVITY_KERNEL;
+        if (call->kind == ACTIVITY_KERNEL && strncmp(node->routine, "Hccl", 4) == 0) {
+            call->kind = ACTIVITY_COLLECTIVE;
+            call->detail = UINT64_MAX; /* the type, which the step does not say */
+        }
+        if (call->kind == ACTIVITY_COPY || call->kind == ACTIVITY_SET) call->bytes = step[2];
+        if (call->kind == ACTIVITY_COPY) call->detail = ACL_MEMCPY_DEVICE_TO_DEVICE;
+        if (call->kind == ACTIVITY_SET) call->detail = step[3];
+    }
+    task->correlation = emu_activity_replay(parts, many, (uint32_t)stream->device->id, (uint32_t)stream->id);
+    free(parts);
+}
+
+static replay *make_part(emu_model *model, emu_part *part, const emu_stream *stream) {
     replay *item = new_task(model);
     if (part->program != 0) {
+        note_part(model, part, &item->task, stream);
         item->task.answered = answer_replay;
         item->task.request = (emu_buffer){.data = (uint8_t *)&part->program, .size = sizeof part->program};
     } else {
@@ -258,7 +285,7 @@ static int queue_apart(emu_model *model, emu_stream *stream) {
         const emu_node *node = &capture->nodes[part->first];
         uint64_t *last = &model->last[part->lane];
         if (node->kind == NODE_RECORD) recorded[part->first] = *last;
-        else if (node->kind == NODE_TASK) status = emu_stream_queue(streams[part->lane], &make_part(model, part)->task, last);
+        else if (node->kind == NODE_TASK) status = emu_stream_queue(streams[part->lane], &make_part(model, part, streams[part->lane])->task, last);
         else if (!node->disabled && capture->nodes[node->recorded].lane != part->lane)
             status = queue_wait(model, streams[part->lane], streams[capture->nodes[node->recorded].lane], recorded[node->recorded], last);
     }
@@ -294,7 +321,7 @@ static int queue_replay(emu_model *model, emu_stream *stream) {
         if (status == 0) status = failed;
     } else {
         for (uint32_t p = 0; p < model->part_count; p++) {
-            replay *item = make_part(model, &model->parts[p]);
+            replay *item = make_part(model, &model->parts[p], stream);
             item->last = p + 1 == model->part_count;
             failed = emu_stream_queue(stream, &item->task, &sequence);
             if (status == 0) status = failed;
@@ -414,7 +441,10 @@ static int execute(emu_model *model, emu_stream *stream) {
         else emu_timeline_waits(stream->timeline, NULL); /* its tasks may be replaced meanwhile */
         if (model->group_count > 0 || model->condition_count > 0) count_as_written(model);
     }
-    return queue_replay(model, stream);
+    uint64_t correlation = emu_activity_begin(ACTIVITY_REPLAY, emu_routine(), 0, 0, NULL);
+    status = queue_replay(model, stream);
+    emu_activity_end(correlation, status);
+    return status;
 }
 
 API aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle) {

@@ -44,7 +44,7 @@ static uint32_t files;
 static struct timespec real; /* the time of day at the start, */
 static uint64_t monotonic, raw; /* that of emu_now, and of CLOCK_MONOTONIC_RAW, to which CANN relates it */
 
-static const char *const KINDS[] = {"kernel", "collective", "copy", "set"};
+static const char *const KINDS[] = {"kernel", "collective", "copy", "set", "graph"};
 
 static void add_event(const char *line, int length) {
     pthread_mutex_lock(&lock);

@@ -317,7 +317,8 @@ static int call_worker(emu_stream *stream) {
 
 static uint64_t add_task(emu_stream *stream, emu_task *task) {
     task->thread = emu_thread_number();
-    task->correlation = emu_activity_queued((uint32_t)stream->device->id, (uint32_t)stream->id);
+    uint64_t correlation = emu_activity_queued((uint32_t)stream->device->id, (uint32_t)stream->id);
+    if (task->correlation == 0) task->correlation = correlation;
     task->next = NULL;
     task->sequence = ++stream->submitted;
     if (task->number != NULL) *task->number = task->sequence;
