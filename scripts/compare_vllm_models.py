@@ -28,11 +28,16 @@ class Row(NamedTuple):
     lora: bool = False
     quantised: bool = False  # W8A8: weights by output, activations by token
     length: int = 12  # of prompts
+    drafted: bool = False  # by an EAGLE model of random weights, which guesses nearly nothing right
+    sleeps: int = 0  # sleeps at this level, and wakes, before it answers
 
 
+_GRAPHS = ("enforce_eager", False)  # vllm-ascend's default: graphs of pieces, and whole ones of decoding
+_NGRAM = ("speculative_config", {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3})
 _SMALL = {"max_num_batched_tokens": 256}
 ROWS = {
     "llama": Row("llama"),
+    "llama-graphs": Row("llama", options=(_GRAPHS,)),
     "qwen2": Row("qwen2"),
     "qwen3": Row("qwen3"),
     "qwen3-bfloat16": Row("qwen3", "bfloat16"),
@@ -40,10 +45,9 @@ ROWS = {
     "qwen3-moe-bfloat16": Row("qwen3_moe", "bfloat16"),
     "deepseek-v2": Row("deepseek_v2"),
     "deepseek-v2-bfloat16": Row("deepseek_v2", "bfloat16"),
-    "ngram": Row(
-        "llama",
-        options=(("speculative_config", {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}),),
-    ),
+    "ngram": Row("llama", options=(_NGRAM,)),
+    "ngram-graphs": Row("llama", options=(_NGRAM, _GRAPHS)),
+    "eagle": Row("llama", drafted=True),
     "prefix-caching": Row("llama", options=(("enable_prefix_caching", True),), length=300),
     "chunked-prefill": Row("llama", options=(("max_num_batched_tokens", 64),), length=200),
     # Below rank 128 vllm-ascend launches kernels of its own (bgmv_shrink); from there on it takes vLLM's own functions.
@@ -51,6 +55,10 @@ ROWS = {
     "lora-128": Row("llama", options=(("max_lora_rank", 128),), lora=True),
     "w8a8": Row("llama", "bfloat16", quantised=True),  # CANN takes no FLOAT16 scales of weights for FLOAT16 outputs
     "tensor-parallel-2": Row("llama", options=(("tensor_parallel_size", 2),)),
+    "tensor-parallel-2-graphs": Row("llama", options=(("tensor_parallel_size", 2), _GRAPHS)),
+    "expert-parallel-2": Row("qwen3_moe", options=(("tensor_parallel_size", 2), ("enable_expert_parallel", True))),
+    "sleep-1": Row("llama", options=(("enable_sleep_mode", True),), sleeps=1),
+    "sleep-2": Row("llama", options=(("enable_sleep_mode", True),), sleeps=2),
 }
 TOKENS = 16
 
@@ -73,6 +81,25 @@ def make_lora(directory: Path, model: Any, rank: int = 8) -> None:
     save_file(tensors, directory / "adapter_model.safetensors")
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": targets, "bias": "none"}
     (directory / "adapter_config.json").write_text(json.dumps(config))
+
+
+def make_eagle(directory: Path, model: Any) -> None:
+    """A draft model of one layer: it takes a token's embedding beside the hidden state that led to it."""
+    from safetensors.torch import save_file
+
+    directory.mkdir()
+    generator = torch.Generator().manual_seed(2)
+    tensors = {
+        name.removeprefix("model."): torch.randn(weight.shape, generator=generator) * 0.05
+        for name, weight in model.state_dict().items()
+        if name.startswith("model.layers.0.") and "input_layernorm" not in name
+    }
+    hidden = model.config.hidden_size
+    tensors["fc.weight"] = torch.randn(hidden, 2 * hidden, generator=generator) * 0.05
+    tensors["embed_tokens.weight"] = model.state_dict()["model.embed_tokens.weight"]
+    save_file({name: tensor.half().contiguous() for name, tensor in tensors.items()}, directory / "model.safetensors")
+    config = {**model.config.to_dict(), "num_hidden_layers": 1, "dtype": "float16"}
+    (directory / "config.json").write_text(json.dumps(config))
 
 
 def quantise(directory: Path, model: Any) -> None:
@@ -116,13 +143,28 @@ def generate(directory: Path, row: Row) -> None:
     from vllm.lora.request import LoRARequest
 
     began = time.perf_counter()
-    options = {"max_model_len": 512, "max_num_seqs": 4, "enforce_eager": True, "gpu_memory_utilization": 0.05, **_SMALL}
+    options: dict[str, Any] = {
+        "max_model_len": 512,
+        "max_num_seqs": 4,
+        "enforce_eager": True,
+        "gpu_memory_utilization": 0.05,
+        **_SMALL,
+    }
     options |= {"enable_prefix_caching": False, "enable_lora": row.lora, **dict(row.options)}
+    if row.drafted:
+        draft = {"method": "eagle", "model": str(directory / "draft"), "num_speculative_tokens": 2}
+        options["speculative_config"] = draft
     llm = LLM(str(directory), dtype=row.dtype, **options)
     loaded = time.perf_counter()
     greedy = SamplingParams(temperature=0, max_tokens=TOKENS, ignore_eos=True)
     asked = [{"prompt_token_ids": ids} for ids in prompts(row.length)]
     request = LoRARequest("adapter", 1, str(directory / "adapter")) if row.lora else None
+    if row.sleeps:
+        llm.generate(asked[:1], greedy, use_tqdm=False)
+        llm.sleep(level=row.sleeps)
+        llm.wake_up()
+        if row.sleeps == 2:  # weights are lost, too
+            llm.collective_rpc("reload_weights")
     if options["enable_prefix_caching"]:  # so that the three find what the first one has left
         llm.generate(asked[:1], greedy, lora_request=request, use_tqdm=False)
     answers = llm.generate(asked, greedy, lora_request=request, use_tqdm=False)
@@ -155,6 +197,8 @@ def main(names: list[str]) -> int:
             model = make(directory, row.kind, getattr(torch, row.dtype))
             if row.lora:
                 make_lora(directory / "adapter", model)
+            if row.drafted:
+                make_eagle(directory / "draft", model)
             if row.quantised:
                 quantise(directory, model)
             # A process of its own: vLLM forks its engine, and torch's threads do not survive that.

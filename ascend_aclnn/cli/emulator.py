@@ -19,6 +19,7 @@ from ascend_aclnn.emulator.build import (
     ATB_HOME,
     PROGRAMS,
     PYTHON_PACKAGES,
+    PYTHON_START,
     CompilerError,
     Options,
     build,
@@ -179,7 +180,7 @@ def environment(directory: Path, **options: str) -> dict[str, str]:
     }
     home = directory / cache.HOME
     paths = [str(home / "lib64"), *filter(None, [inherited.get("LD_LIBRARY_PATH")])]
-    packages = [*filter(None, [inherited.get("PYTHONPATH")]), str(home / PYTHON_PACKAGES)]
+    packages = [str(home / PYTHON_START), *filter(None, [inherited.get("PYTHONPATH")]), str(home / PYTHON_PACKAGES)]
     programs = [str(home / PROGRAMS), inherited.get("PATH", os.defpath)]
     places = {
         "ASCEND_HOME_PATH": str(home),

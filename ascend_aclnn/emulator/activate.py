@@ -59,6 +59,7 @@ def activate(
         raise RuntimeError(
             f"{loaded} is loaded already; call activate() first, or start with: ascend-aclnn emulator run"
         )
+    from ascend_aclnn.emulator import client
     from ascend_aclnn.emulator.build import ATB_HOME, PROGRAMS, PYTHON_PACKAGES, build, cache
 
     directory = build(cann=cann) / cache.HOME
@@ -78,6 +79,7 @@ def activate(
     paths = [str(directory / "lib64"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     os.environ["LD_LIBRARY_PATH"] = ":".join(paths)  # for child processes
     sys.path.append(str(directory / PYTHON_PACKAGES))
+    client.install(str(Path(__file__).parents[2]))
     for name in _LIBRARIES:
         path = directory / "lib64" / name
         if path.exists():

@@ -26,12 +26,13 @@ from ascend_aclnn.emulator.build.digest import name_of
 from ascend_aclnn.emulator.build.generated import emulated_functions
 from ascend_aclnn.emulator.build.libraries import Options
 from ascend_aclnn.emulator.build.prebuilt_libraries import prebuilt, prebuilt_name
-from ascend_aclnn.emulator.build.tree import ATB_HOME, PROGRAMS, PYTHON_PACKAGES, complete
+from ascend_aclnn.emulator.build.tree import ATB_HOME, PROGRAMS, PYTHON_PACKAGES, PYTHON_START, complete
 
 __all__ = [
     "ATB_HOME",
     "PROGRAMS",
     "PYTHON_PACKAGES",
+    "PYTHON_START",
     "CompilerError",
     "NoCompilerError",
     "Options",

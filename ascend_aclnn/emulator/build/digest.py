@@ -30,7 +30,7 @@ def libraries_digest(options: Options) -> str:
 
 
 def _inputs() -> Iterator[Path]:
-    builder = ("emulator/build/*.py", "emulator/protocol.py", "emulator/releases.py")
+    builder = ("emulator/build/*.py", "emulator/client.py", "emulator/protocol.py", "emulator/releases.py")
     data = ("catalog/*.py", "catalog/*.json", "catalog/data/*", "core/hccl.py", "core/socs.py")
     for pattern in ("emulator/csrc/**/*.[ch]", "emulator/include/**/*.h", *builder, *data):
         yield from (path for path in PACKAGE.glob(pattern) if path.is_file())

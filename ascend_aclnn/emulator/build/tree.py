@@ -14,6 +14,7 @@ from ascend_aclnn.emulator.build.digest import configuration, interpreter, packa
 from ascend_aclnn.emulator.build.libraries import PACKAGE, Options
 
 PYTHON_PACKAGES = "python/site-packages"  # below a build
+PYTHON_START = "python/start"  # below a build: in front of PYTHONPATH, what each Python loads first
 ATB_HOME = "atb/cxx_abi_1"  # below a build: strings are those of libstdc++ since C++11
 PROGRAMS = "bin"  # below a build: in front of PATH under emulator run
 
@@ -79,6 +80,11 @@ def complete(directory: Path, options: Options) -> None:
     acl = directory / PYTHON_PACKAGES / "acl"
     acl.mkdir()
     (acl / "__init__.py").write_text(_ACL.format(package=str(PACKAGE.parent)), encoding="utf-8")
+    # What Python imports at its start.
+    text = (PACKAGE / "emulator" / "client.py").read_text(encoding="utf-8")
+    start = f"{text}\n\ninstall({str(PACKAGE.parent)!r})\nrun_next(__file__)\n"
+    (directory / PYTHON_START).mkdir()
+    (directory / PYTHON_START / "sitecustomize.py").write_text(start, encoding="utf-8", errors="surrogateescape")
     _write_programs(directory / PROGRAMS)
     (directory / "lib64" / "emulator.conf").write_bytes(os.fsencode(configuration(options)))
     cache.make_home(directory)

@@ -19,6 +19,7 @@ from vllm_ascend_operators import (
     norm,
     recurrent,
     speculation,
+    triton,
 )
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "norm",
     "recurrent",
     "speculation",
+    "triton",
 ]

@@ -1,0 +1,151 @@
+"""Triton under emulator run, with a stand-in for its interpreter: the suite's environment has no Triton."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ascend_aclnn.cli.emulator import environment
+from ascend_aclnn.emulator import triton_kernels
+
+INTERPRETER = """
+class TensorHandle:
+    def __init__(self, data, dtype):
+        self.data, self.dtype = data, dtype
+
+class InterpreterBuilder: pass
+
+interpreter_builder = InterpreterBuilder()
+
+class GridExecutor:
+    def __init__(self, fn, arg_names, grid):
+        self.fn, self.arg_names, self.grid = fn, arg_names, grid
+
+    def _init_args_hst(self, args, kwargs): raise AssertionError("copies")
+    def _restore_args_dev(self, *args): raise AssertionError("copies back")
+
+    def __call__(self, *args, **kwargs):
+        args, kwargs = self._init_args_hst(args, kwargs)
+        _patch_lang(self.fn)
+        self.fn(*args, **kwargs)
+        self._restore_args_dev(args)
+
+def _patch_lang(fn): pass
+
+class InterpretedFunction:
+    def __init__(self, fn, **kwargs):
+        self.fn = fn
+        self.arg_names = list(fn.__code__.co_varnames[: fn.__code__.co_argcount])
+
+    def rewrite(self): return self.fn
+"""
+CORE = "def is_builtin(function): return getattr(function, 'builtin', False)\n"
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    """A directory with a package ``triton``."""
+    for name, text in (("runtime/interpreter", INTERPRETER), ("language/core", CORE)):
+        path = tmp_path / "triton" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        for folder in (path.parent, path.parent.parent):
+            (folder / "__init__.py").touch()
+    return tmp_path
+
+
+@pytest.fixture
+def interpreter(packages: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module, extended."""
+    core, module = ModuleType("triton.language.core"), ModuleType("triton.runtime.interpreter")
+    exec(CORE, core.__dict__)
+    exec(INTERPRETER, module.__dict__)
+    monkeypatch.setitem(sys.modules, "triton", ModuleType("triton"))
+    monkeypatch.setitem(sys.modules, "triton.language", ModuleType("triton.language"))
+    monkeypatch.setitem(sys.modules, "triton.language.core", core)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=()))
+    monkeypatch.setattr(triton_kernels, "_kernels", {})
+    triton_kernels._declared.cache_clear()
+    triton_kernels._of_function.cache_clear()
+    triton_kernels.extend(module)
+    return module
+
+
+def kernel(log: list[Any], x_ptr: Any, size: Any, BLOCK: int = 64) -> None:
+    log.append(("interpreted", x_ptr, size, BLOCK))
+
+
+def test_a_declared_kernel_is_launched_by_its_declaration(interpreter: ModuleType) -> None:
+    """It gets arguments by name, defaults and the grid; what is meant for the compiler is left out."""
+
+    @triton_kernels.triton_kernel(f"{__name__}.kernel")
+    def launch(*, grid: tuple[int, ...], log: list[Any], size: int, **others: Any) -> None:
+        if size > 100:
+            raise NotImplementedError
+        log.append((grid, size, others))
+
+    log: list[Any] = []
+    function = interpreter.InterpretedFunction(kernel)
+    function[(3,)](log, "x", 5, num_warps=4)
+    function.run(log, "x", size=6, BLOCK=8, grid=lambda values: (values["size"] // values["BLOCK"] + 1,), warmup=False)
+    function[(1,)](log, "x", 7, warmup=True)
+    function[(1,)](log, "x", 101, multibuffer=True)
+    assert log == [
+        ((3,), 5, {"x_ptr": "x", "BLOCK": 64}),
+        ((1,), 6, {"x_ptr": "x", "BLOCK": 8}),
+        ("interpreted", "x", 101, 64),
+    ]
+
+
+def test_another_kernel_is_interpreted_on_memory_in_place(interpreter: ModuleType) -> None:
+    log: list[Any] = []
+    array = np.zeros(2)
+    interpreter.InterpretedFunction(kernel)[(1,)](log, array, 5, BLOCK=8)
+    assert log == [("interpreted", array, 5, 8)] and log[0][1] is array
+
+
+def test_parts_of_tensors_are_read_and_written(interpreter: ModuleType) -> None:
+    builder, handle = interpreter.interpreter_builder, interpreter.TensorHandle
+    data = np.arange(24).reshape(4, 6)
+    source = handle(data.copy(), "int64")
+    one, two = handle(np.array([1]), "int32"), handle(np.array([2]), "int32")
+    assert builder.create_extract_scalar(source, [one, two]).data == data[1, 2]
+    part = builder.create_extract_slice(source, [one, two], [2, 2], [1, 2])
+    assert (part.data == data[1:3, 2:6:2]).all() and part.dtype == "int64"
+    whole = builder.create_insert_slice(source, handle(-part.data, "int64"), [one, two], [2, 2], [1, 2])
+    expected = data.copy()
+    expected[1:3, 2:6:2] *= -1
+    assert (whole.data == expected).all() and (source.data == data).all()
+
+
+def test_functions_that_a_kernels_module_imported_by_name_get_the_builder(
+    interpreter: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get_element(source: Any, *, _builder: Any = None) -> Any:
+        return source, _builder
+
+    get_element.builtin = True  # type: ignore[attr-defined]
+    monkeypatch.setitem(globals(), "get_element", get_element)
+    interpreter.InterpretedFunction(kernel)[(1,)]([], 1, 2)
+    assert globals()["get_element"]("x") == ("x", interpreter.interpreter_builder)
+
+
+def test_a_program_has_the_interpreter_extended_and_its_own_sitecustomize_run(
+    emulator_home: Path, packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (packages / "sitecustomize.py").write_text("import builtins; builtins.customized = __file__\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", f"{packages}:{':'.join(filter(None, sys.path))}")
+    program = (
+        "import sys; before = 'ascend_aclnn' in sys.modules; import triton.runtime.interpreter as module; "
+        "print(before, hasattr(module.InterpreterBuilder, 'create_extract_scalar'), customized)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(emulator_home), capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["False", "True", str(packages / "sitecustomize.py")], done.stderr
