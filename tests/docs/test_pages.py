@@ -47,7 +47,7 @@ def test_anchors_are_headings(page: Path) -> None:
 
 EVERY_FILE = {
     "/" + path.relative_to(ROOT).as_posix()
-    for folder in ("ascend_aclnn", "docs", "samples", "scripts", "tests")
+    for folder in ("ascend_aclnn", "docs", "samples", "scripts", "tests", "vendors")
     for path in (ROOT / folder).rglob("*")
     if "__pycache__" not in path.parts
 } | {f"/{path.name}" for path in ROOT.iterdir()}
@@ -245,6 +245,7 @@ ELSEWHERE = {
     "docs/emulator/graphs.md": (1, "tests/emulator/clients/suite_graphs.py"),
     "docs/emulator/torch-npu.md": (1, "tests/emulator/test_activate.py"),
     "docs/emulator/validate.md": (23, "tests/emulator/test_validate.py"),
+    "docs/emulator/vllm.md": (1, "tests/emulator/test_triton.py"),
     "docs/hardware.md": (1, "torch tensors of a device: tests/emulator/clients"),
     "docs/testing.md": (2, "a user's tests: samples/testing_project, tests/testing/test_plugin.py"),
 }
