@@ -224,3 +224,32 @@ def test_options_that_contradict_each_other_are_refused(emulator_home: Path) -> 
     done = run([*command, "--check", "Mm", "--data", "all", "--", "true"], environ, 1)
     assert "--check WHAT and --data WHAT differ" in done.stderr
     assert "nothing to do" in run([*command, "--", "true"], environ, 2).stderr
+
+
+RANKS = """
+import numpy as np
+import ascend_aclnn as aclnn
+comms = aclnn.Communicator.of_devices([0, 1])
+tensors = []
+for comm in comms:
+    with aclnn.Device(comm.rank):
+        tensors.append([aclnn.asarray(np.full(4, comm.rank + 1 + other, np.float32)) for other in range(2)])
+with aclnn.Communicator.group():
+    for comm, (x, y) in zip(comms, tensors):
+        with aclnn.Device(comm.rank):
+            comm.all_reduce(x)
+            comm.send(x, 1 - comm.rank)
+            comm.recv(y, 1 - comm.rank)
+for comm, (x, y) in zip(comms, tensors):
+    with aclnn.Device(comm.rank):
+        print(x.tolist(), y.tolist())
+"""
+
+
+def test_collectives_are_compared_when_the_program_has_ended(emulator_home: Path, tmp_path: Path) -> None:
+    """Both ranks are devices of one process: a collective runs as their group ends."""
+    variables = emulated_environment(emulator_home, ASCEND_EMULATOR_DEVICES="2")
+    command = [sys.executable, "-m", "ascend_aclnn", "layer", "run", "--check", "--failures", "off", "--"]
+    done = run([*command, sys.executable, "-c", RANKS], variables)
+    assert done.stdout.splitlines()[:2] == ["[3.0, 3.0, 3.0, 3.0] [3.0, 3.0, 3.0, 3.0]"] * 2, done.stderr
+    assert "checked 3 collectives, sends and receives: 0 wrong" in done.stdout, done.stdout
