@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #define STEP (8ull << 20) /* by which the file grows; a window of that size is mapped */
-#define BRIEF 128 /* bytes of a payload whose CRC is computed together with that of its length */
 #define BY_HAND (256u << 10) /* bytes from which a chunk is written with pwrite */
 
 static int descriptor = -1;
@@ -210,39 +209,47 @@ static bool write_at(uint64_t at, const void *bytes, size_t count) {
     return true;
 }
 
+typedef struct {
+    char type[4];
+    uint32_t crc;
+    uint64_t length;
+} chunk_header;
+
+static uint64_t size_of_chunk(uint64_t length) { return (sizeof(chunk_header) + length + 7) & ~7ull; }
+
+/* Whether the window has room for a chunk of so many bytes. */
+static bool has_room(uint64_t size) {
+    return (window != NULL && position >= window_start && position + size <= window_start + window_size) || map_window();
+}
+
+/* A chunk in the window: the CRC is that of what lies there, and the type makes it one. */
+static void put_chunk(const char type[4], const void *head, size_t head_length, const void *payload, size_t length) {
+    char *at = window + (position - window_start);
+    uint64_t count = head_length + length;
+    uint32_t word;
+    memcpy(at + 8, &count, sizeof count);
+    if (head_length > 0) memcpy(at + sizeof(chunk_header), head, head_length);
+    memcpy(at + sizeof(chunk_header) + head_length, payload, length);
+    uint32_t crc = file_crc(0, at + 8, sizeof count + count);
+    memcpy(at + 4, &crc, sizeof crc);
+    memcpy(&word, type, 4);
+    __atomic_store_n((uint32_t *)(void *)at, word, __ATOMIC_RELEASE);
+}
+
 bool file_append(const char type[4], const void *head, size_t head_length, const void *payload, size_t length) {
-    struct {
-        char type[4];
-        uint32_t crc;
-        uint64_t length;
-    } header = {.length = head_length + length};
-    if (descriptor < 0) return false;
-    char together[8 + BRIEF];
-    if (head_length == 0 && length <= BRIEF) {
-        memcpy(together, &header.length, 8);
-        memcpy(together + 8, payload, length);
-        header.crc = file_crc(0, together, 8 + length);
-    } else {
-        header.crc = file_crc(file_crc(file_crc(0, &header.length, 8), head, head_length), payload, length);
-    }
-    uint64_t size = (sizeof header + header.length + 7) & ~7ull;
+    uint64_t size = size_of_chunk(head_length + length);
     bool written;
-    if (size >= BY_HAND) {
+    if (descriptor < 0) return false;
+    if (size < BY_HAND) {
+        written = has_room(size);
+        if (written) put_chunk(type, head, head_length, payload, length);
+    } else {
+        chunk_header header = {.length = head_length + length};
+        header.crc = file_crc(file_crc(file_crc(0, &header.length, 8), head, head_length), payload, length);
         uint64_t at = position + sizeof header;
         written = reserve(position + size) && write_at(at, head, head_length) && write_at(at + head_length, payload, length);
         memcpy(header.type, type, 4);
         written = written && write_at(position, &header, sizeof header);
-    } else {
-        written = (window != NULL && position >= window_start && position + size <= window_start + window_size) || map_window();
-        if (written) {
-            char *at = window + (position - window_start);
-            memcpy(at + sizeof header, head, head_length);
-            memcpy(at + sizeof header + head_length, payload, length);
-            memcpy(at + 4, (char *)&header + 4, sizeof header - 4);
-            uint32_t word;
-            memcpy(&word, type, 4);
-            __atomic_store_n((uint32_t *)(void *)at, word, __ATOMIC_RELEASE);
-        }
     }
     if (written) position += size;
     else file_close();

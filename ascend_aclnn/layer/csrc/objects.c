@@ -21,8 +21,8 @@ typedef struct {
 
 /* Most handles are in the set that their address says, where one atomic operation takes a place. Those whose set is full are in lists. Sets
    are few, so that they stay in the cache of a client whose handles are never the same. */
-#define SETS 64
-#define WAYS 4
+#define SETS 128
+#define WAYS 2
 static struct set {
     const void *handles[WAYS]; /* NULL: free */
     place places[WAYS];
@@ -47,7 +47,7 @@ static shard shards[SHARDS];
 static uint64_t listed; /* handles in lists */
 
 static uint64_t hash_of(const void *handle) { return ((uint64_t)(uintptr_t)handle >> 4) * 0x9E3779B97F4A7C15ull; }
-static struct set *set_of(const void *handle) { return &sets[hash_of(handle) >> 58]; }
+static struct set *set_of(const void *handle) { return &sets[hash_of(handle) >> 57]; }
 static shard *shard_of(const void *handle) { return &shards[hash_of(handle) >> 48 & (SHARDS - 1)]; }
 static entry **bucket_of(shard *s, const void *handle) { return &s->buckets[hash_of(handle) >> 20 & (s->size - 1)]; }
 
@@ -77,7 +77,7 @@ static __attribute__((noinline)) place *find_listed(const void *handle) {
     return e != NULL ? &e->at : NULL;
 }
 
-static place *find(const void *handle) {
+static inline place *find(const void *handle) {
     struct set *s = set_of(handle);
     for (int i = 0; i < WAYS; i++) {
         if (__atomic_load_n(&s->handles[i], __ATOMIC_ACQUIRE) == handle) return handle != NULL ? &s->places[i] : NULL;
@@ -124,16 +124,22 @@ static void free_words(place *p) {
 
 /* The place of a handle that has just been made, for the caller to fill; `publish` follows. What was known of it before is forgotten. */
 static place *put(const void *handle) {
-    place *p = find(handle);
+    struct set *s = set_of(handle);
+    int unused = WAYS;
+    place *p = NULL;
+    for (int i = WAYS; i-- > 0;) {
+        const void *other = __atomic_load_n(&s->handles[i], __ATOMIC_ACQUIRE);
+        if (other == NULL) unused = i;
+        if (other == handle) p = &s->places[i];
+    }
+    if (p == NULL && __atomic_load_n(&listed, __ATOMIC_ACQUIRE) > 0) p = find_listed(handle);
     if (p != NULL) {
         free_words(p);
         return p;
     }
-    struct set *s = set_of(handle);
-    for (int i = 0; i < WAYS; i++) {
+    for (; unused < WAYS; unused++) {
         const void *none = NULL;
-        if (__atomic_load_n(&s->handles[i], __ATOMIC_RELAXED) != NULL) continue;
-        if (__atomic_compare_exchange_n(&s->handles[i], &none, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return &s->places[i];
+        if (__atomic_compare_exchange_n(&s->handles[unused], &none, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return &s->places[unused];
     }
     return add_listed(handle);
 }

@@ -743,7 +743,8 @@ static void write_launch(layer_launch *launch, const void *workspace, uint64_t s
         write_operator(operator);
         operator->id |= (uint32_t)(fork_count << 28);
     }
-    launch->index = launches++;
+    launch->index = launches;
+    __atomic_store_n(&launches, launches + 1, __ATOMIC_RELAXED); /* read without the lock */
     bool plain = launch->status == 0 && keys->count == 0 && (error == NULL || *error == 0);
     if (plain && (left_out == NULL || left_out->length == 0) && write_brief(launch, workspace, size)) return;
     text *t = scratch();
@@ -798,7 +799,7 @@ void layer_phase_one(const layer_frame *frame, layer_operator *operator, const l
     *launch = (layer_launch){.executor = executor != NULL && status == 0 ? *executor : NULL, .operator = operator, .begin = frame->begin,
                              .end = end, .workspace = workspace != NULL && status == 0 ? *workspace : 0, .thread = thread_id(),
                              .site = settings.stacks || status != 0 ? call_site() : -1, .status = status};
-    memcpy(launch->values, values, operator->count * sizeof launch->values[0]);
+    for (uint32_t i = 0; i < operator->count; i++) launch->values[i] = values[i];
     size_t length = 0;
     for (uint32_t i = 0; i < operator->count; i++) {
         if (operator->kinds[i] != LETTER_STRING || values[i].pointer == NULL) continue;
