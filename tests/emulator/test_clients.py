@@ -292,10 +292,3 @@ def test_a_fault_on_purpose_is_seen(kind: str) -> None:
         assert lines == ["neg one", "sin one", "cos one", "exp all", "log all", "sqrt all", "sigmoid right"]
     else:
         assert len(lines) == 1 and lines[0].endswith(" True"), lines
-
-
-def test_a_link_that_stalls_and_a_rank_that_dies() -> None:
-    fault = "HcclAllReduce:rank=1:after=1:times=1:slow=600;HcclAllReduce:rank=1:after=2:die"
-    output = run_ranks(2, "faulty.py", "ranks", options=("--fault", fault), status=1)
-    assert "0 stalled True 4.0" in output and "1 stalled True 4.0" in output
-    assert "goes on" not in output

@@ -5,7 +5,6 @@ import sys
 import time
 
 import torch
-import torch.distributed as dist
 import torch_npu  # noqa: F401
 
 
@@ -49,28 +48,6 @@ def call() -> None:
         torch.npu.Stream()
     except RuntimeError as error:
         print("call", "207005" in str(error))
-
-
-def ranks() -> None:
-    """A link that stalls, and then a rank that dies in its third all_reduce."""
-    dist.init_process_group("hccl")
-    rank = dist.get_rank()
-    torch.npu.set_device(rank)
-    x = torch.ones(4).npu()
-    dist.all_reduce(x)
-    torch.npu.synchronize()
-    begin = time.monotonic()
-    dist.all_reduce(x)
-    torch.npu.synchronize()
-    stalled = time.monotonic() - begin >= 0.5
-    print(f"{rank} stalled {stalled} {x[0].item()}", flush=True)
-    try:
-        dist.all_reduce(x)
-        torch.npu.synchronize()
-        print(f"{rank} goes on", flush=True)
-    except RuntimeError:
-        print(f"{rank} has an error", flush=True)
-    os._exit(0)
 
 
 if __name__ == "__main__":
