@@ -1,7 +1,7 @@
 """The sweep of ``bench_references.py --sweep``: whole calls of many operators beside torch, in three data types.
 
-Our side is ``ops.*`` on ndarrays, outputs made by the call. Both sides run alternately, each until ``seconds`` have gone
-or ``repeat`` calls are done, and the fastest call of each counts: what other work of the machine disturbs least. With
+Our side is ``ops.*`` on ndarrays, outputs made by the call. Both sides run alternately, and the fastest call of each counts:
+what other work of the machine disturbs least. The spread is that of the ratios of calls that ran beside each other. With
 ``--processor`` both have one thread and the processor time of a call is taken, for a machine that is not idle.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 import threading
 import time
 import tracemalloc
@@ -17,6 +18,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import bench_results
 import sweep_cases
+import sweep_reasons
 
 
 class Data:
@@ -40,9 +42,9 @@ class Data:
 LABELS = ("fp32", "bf16", "fp16")
 TEXT = """Whole calls of `ops.*` on ndarrays, outputs made by the call, beside what torch calls the same: time of ours
 / time of torch's. Both sides run in one process by turns, with {threads} each; the fastest of {repeat} calls counts.
-Below 1, NumPy is faster. The last column is what a call allocates at its peak beyond its results, the largest of the
-three data types. Products of float16 are left out: torch takes half a minute for one on processors without such
-instructions."""
+Below 1, NumPy is faster. In brackets are the quartiles of the ratios of calls beside each other. The last column is
+what a call allocates at its peak beyond its results, the largest of the three data types. Products of float16 are left
+out: torch takes half a minute for one on processors without such instructions."""
 
 
 class Measured(NamedTuple):
@@ -51,9 +53,10 @@ class Measured(NamedTuple):
     ratio: float
     operator: str
     megabytes: float
+    quartiles: tuple[float, float]
 
 
-def sweep(torch: Any, pattern: str, repeat: int, processor: bool, write: bool, seconds: float = 1.5) -> int:
+def sweep(torch: Any, pattern: str, repeat: int, processor: bool, write: bool) -> int:
     """Prints a row for each operator and data type, then geometric means; the number of cases that failed."""
     import ml_dtypes
     import numpy as np
@@ -90,15 +93,17 @@ def sweep(torch: Any, pattern: str, repeat: int, processor: bool, write: bool, s
 
             try:
                 difference = compare(np, torch, ours(), theirs(), label) if case.exact else ""
-                times = fastest([ours, theirs], repeat, seconds, clock)
+                sides_times = times_of([ours, theirs], repeat, clock)
                 extra = extra_megabytes(ours)
             except Exception as error:
                 failures += 1
                 print(f"{name:44} {type(error).__name__}: {str(error)[:200]}", flush=True)
                 continue
-            results[label].append(Measured(times[0] / times[1], f"{case.family}: {case.name}", extra))
+            first, second = map(min, sides_times)
+            measured = Measured(first / second, f"{case.family}: {case.name}", extra, quartiles(*sides_times))
+            results[label].append(measured)
             print(
-                f"{name:44} {times[0] * 1e3:9.2f} {times[1] * 1e3:9.2f} {times[0] / times[1]:7.2f} {extra:9.1f}{difference}",
+                f"{name:44} {first * 1e3:9.2f} {second * 1e3:9.2f} {first / second:7.2f} {extra:9.1f}{difference}",
                 flush=True,
             )
             failures += bool(difference)
@@ -118,11 +123,45 @@ def summary(measured: Sequence[Measured]) -> list[str]:
     return [str(len(measured)), f"{mean:.2f}", f"{worst.ratio:.1f} ({worst.operator})"]
 
 
-def in_words(measured: Optional[Measured]) -> str:
+def in_words(ratio: float) -> str:
     """A ratio with two digits, three from 10 on."""
+    return f"{ratio:.2f}" if ratio < 1 else f"{ratio:.1f}"
+
+
+def cell(measured: Optional[Measured]) -> str:
+    """A ratio with its quartiles."""
     if measured is None:
         return "-"
-    return f"{measured.ratio:.2f}" if measured.ratio < 1 else f"{measured.ratio:.1f}"
+    return f"{in_words(measured.ratio)} ({' to '.join(map(in_words, measured.quartiles))})"
+
+
+MOST = {True: 2.0, False: 8.0}  # times torch's time, with the helper and without, from which a cell has a reason
+MOST_MEGABYTES = 16
+
+
+def exceptions(results: dict[str, list[Measured]], with_helper: bool) -> list[bench_results.Table]:
+    """Which cells exceed the limits, and why."""
+    slow: list[list[str]] = []
+    large: dict[str, float] = {}
+    for label, of_type in results.items():
+        for each in of_type:
+            if each.ratio > MOST[with_helper]:
+                why = sweep_reasons.slower(each.operator, label, with_helper)
+                slow.append([f"{each.operator}, {label}", why or "not known", in_words(each.ratio)])
+            if each.megabytes > MOST_MEGABYTES:
+                large[each.operator] = max(each.megabytes, large.get(each.operator, 0))
+    slow.sort()
+    memory = [
+        [name, sweep_reasons.reason(sweep_reasons.LARGER, name) or "not known", f"{megabytes:.0f}"]
+        for name, megabytes in sorted(large.items())
+    ]
+    for name, why, _ in (*slow, *memory):
+        if why == "not known":
+            print(f"no reason is known: {name}")
+    return [
+        bench_results.Table(("cell", "reason", "ratio"), slow, f"More than {MOST[with_helper]:.0f} times torch's time"),
+        bench_results.Table(("operator", "what it is", "MB"), memory, f"More than {MOST_MEGABYTES} MB beyond results"),
+    ]
 
 
 def write_page(results: dict[str, list[Measured]], instructions: Optional[str], repeat: int, processor: bool) -> None:
@@ -133,7 +172,7 @@ def write_page(results: dict[str, list[Measured]], instructions: Optional[str], 
     for operator in operators:
         of_types = [ratios[label].get(operator) for label in LABELS]
         megabytes = max((each.megabytes for each in of_types if each is not None), default=math.nan)
-        rows.append([operator, *map(in_words, of_types), f"{megabytes:.0f}"])
+        rows.append([operator, *map(cell, of_types), f"{megabytes:.0f}"])
     means = [[label, *summary(measured)] for label, measured in results.items() if measured]
     helper = f"the compiled helper ({instructions})" if instructions else "NumPy alone"
     name, setting = ("sweep", "") if instructions else ("sweep-without-helper", "ASCEND_ACLNN_NATIVE=0 ")
@@ -147,6 +186,7 @@ def write_page(results: dict[str, list[Measured]], instructions: Optional[str], 
         [
             bench_results.Table(("data type", "operators", "geometric mean", "largest"), means),
             bench_results.Table(("operator", *LABELS, "extra MB"), rows, "Each operator"),
+            *exceptions(results, instructions is not None),
         ],
     )
 
@@ -157,22 +197,28 @@ def as_tensor(torch: Any, np: Any, array: Any) -> Any:
     return torch.from_numpy(array.copy())
 
 
-def fastest(calls: list[Callable[[], Any]], repeat: int, seconds: float, clock: Callable[[], float]) -> list[float]:
-    """The fastest time of each call, taken alternately, after one that is not timed.
+def times_of(calls: list[Callable[[], Any]], repeat: int, clock: Callable[[], float]) -> list[list[float]]:
+    """The times of each call, taken alternately, each after one that is not timed.
 
     Without the latter, ours would share a core with torch's threads, which OpenMP lets spin for a while after their work.
     """
-    best = [math.inf] * len(calls)
-    end = time.perf_counter() + seconds
-    for count in range(repeat):
-        for number, call in enumerate(calls):
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(repeat):
+        for side, call in zip(times, calls):
             call()
             start = clock()
             call()
-            best[number] = min(best[number], clock() - start)
-        if count >= 2 and time.perf_counter() > end:
-            break
-    return best
+            side.append(clock() - start)
+    return times
+
+
+def quartiles(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """The quarters of the ratios of calls beside each other between which half of them lie."""
+    ratios = [a / max(b, 1e-9) for a, b in zip(ours, theirs)]
+    if len(ratios) < 2:
+        return ratios[0], ratios[0]
+    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return low, high
 
 
 def extra_megabytes(call: Callable[[], Any]) -> float:

@@ -1,0 +1,109 @@
+"""Why cells of the sweep exceed its limits, in the words of docs/results: by operator, "family: name" or the part up to a comma.
+
+``bench_sweep.py`` prints them beside such cells and says where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Optional
+
+_FLOAT64 = "float64 sums in one order, with the helper and without; torch adds in float32"
+_PASS = "NumPy copies each block once more; torch passes once"
+_WINDOWS = "some ten NumPy operations on a block of planes for each place of a window"
+_TILES = "several operations pass through tiles in the first-level cache; torch keeps a vector in registers"
+_CALL = "the call itself and some twenty NumPy calls on few elements"
+_BLAS = "NumPy's BLAS has no instructions for bfloat16: operands are widened, and products are float32's"
+
+SLOWER = {
+    "math: logical_and": _PASS,
+    "math: reduce_sum": _FLOAT64,
+    "math: mean": _FLOAT64,
+    "math: linalg_vector_norm": _FLOAT64,
+    "math: cumsum": "NumPy's running sum of float64, an addition after the other; torch's is of float32",
+    "math: cast to int32": "values are bounded first and NaN becomes 0, which torch leaves to the processor",
+    "math: lerp": "both forms of the formula are computed and one is chosen, in tiles",
+    "conversion: flip": "NumPy copies element by element where the last axis is reversed",
+    "conversion: constant_pad_nd": "each plane's frame is filled by itself",
+    "conversion: split_tensor": "one copy for each part, and the call itself",
+    "conversion: slice": "NumPy copies row by row",
+    "activation: softmax": _FLOAT64,
+    "activation: softmax_backward": _FLOAT64,
+    "activation: log_softmax": _FLOAT64,
+    "activation: log_softmax_backward": _FLOAT64,
+    "activation: gelu": "exact erf, whose tail takes forty operations and exp",
+    "norm: layer_norm": "mean and variance are float64 sums in one order, one pass over the row for each",
+    "norm: layer_norm_backward": "the weight's gradient is summed in float64, row by row, from a whole array",
+    "norm: group_norm": "mean and variance are float64 sums in one order; the norm is a second pass",
+    "norm: batch_norm": "mean and variance are float64 sums over planes",
+    "norm: add_rms_norm": "the sum is rounded to the data type before its norm, as in the kernel, in a pass of its own",
+    "index: index": "NumPy gathers into a copy",
+    "index: index_add": "rows are gathered by runs, added up in float64 and rounded once",
+    "index: inplace_masked_fill_scalar": "NumPy writes through a mask element by element",
+    "index: nonzero": "the coordinates of each axis are found first and joined then",
+    "loss: nll_loss": _CALL,
+    "loss: cross_entropy_loss": "float64 sums, and logarithms of them by NumPy between two calls of the helper for each block",
+    "loss: smooth_l1_loss": "both forms of the formula are computed and one is chosen, in tiles",
+    "matmul: mm": _BLAS,
+    "matmul: addmm": _BLAS,
+    "matmul: batch_mat_mul": _BLAS,
+    "conv: convolution": "one product for each place of the kernel, because one long product sums in another order",
+    "conv: conv_tbc": "one product for each place of the kernel, because one long product sums in another order",
+    "pooling: max_pool2d_with_indices": _WINDOWS,
+    "pooling: max_pool2d_with_indices_backward": _WINDOWS,
+    "pooling: avg_pool2d": _WINDOWS,
+    "pooling: adaptive_avg_pool2d": _FLOAT64,
+    "image: upsample_nearest2d": "NumPy gathers rows, then columns",
+    "image: upsample_bilinear2d": "four planes are gathered and weighted",
+    "moe: moe_gating_top_k_softmax": "NumPy sorts 64-bit integers of value and place, rows of 64",
+    "posembedding: rotary_position_embedding": _CALL,
+}
+
+_PASSES = "5 to 15 passes over blocks in the second-level cache; rounding to 16 bits alone is 0.4 to 1 ns an element"
+_SUMS = (
+    "widened, converted to float64 and added up in passes of their own: 0.4 ns an element beyond what has to be read"
+)
+
+SLOWER_ALONE = {
+    "math: reduce_sum": _SUMS,
+    "math: mean": _SUMS,
+    "math: linalg_vector_norm": _SUMS,
+    "math: cumsum": "NumPy's running sum of float64 takes 3.5 ns an element, and its rounding to float16 2.4",
+    "math: remainder_tensor_scalar": "NumPy's fmod works element by element",
+    "activation: gelu": "exact erf, whose tail takes some forty operations and exp",
+    "activation: softmax_backward": _SUMS,
+    "activation: log_softmax_backward": _SUMS,
+    "norm: layer_norm": _SUMS,
+    "norm: layer_norm_backward": _SUMS,
+    "norm: group_norm": _SUMS,
+    "pooling: adaptive_avg_pool2d": _SUMS,
+    "index: index_add": "six passes: rows gathered, runs added, targets gathered, results scattered",
+    "loss: nll_loss": _CALL,
+}
+
+LARGER = {
+    "math: unique2": "a sorted copy of all elements with their places",
+    "norm: layer_norm_backward": "the weight's terms are one float32 array of the input's shape",
+    "index: index": "a copy of the result",
+    "index: masked_select": "the places of the selected elements, 8 bytes each",
+    "index: nonzero": "the coordinates of each axis, before they are joined",
+    "matmul: mm": "both operands in float32, as BLAS takes them",
+    "matmul: addmm": "both operands in float32, as BLAS takes them",
+    "matmul: batch_mat_mul": "both operands and the product in float32, as BLAS takes them",
+    "conv: convolution": "the padded input in float32, and one product",
+    "attention: flash_attention_score": "the scores of a block of queries with all keys",
+    "math: cumsum": "float64 sums of a block, whose columns are whole",
+}
+
+
+def reason(reasons: Mapping[str, str], operator: str) -> Optional[str]:
+    """Why an operator exceeds a limit, None where nothing says so; "nll_loss, 2048 rows" has nll_loss's reason."""
+    return reasons.get(operator, reasons.get(operator.partition(",")[0]))
+
+
+def slower(operator: str, dtype: str, with_helper: bool) -> Optional[str]:
+    """Why a cell is slower than torch beyond the limit of its table."""
+    if with_helper:
+        element_wise = operator.partition(":")[0] in ("math", "activation", "loss", "foreach")
+        return reason(SLOWER, operator) or (_TILES if element_wise else None)
+    return reason(SLOWER_ALONE, operator) or (_PASSES if dtype != "fp32" else reason(SLOWER, operator))
