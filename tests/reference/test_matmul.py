@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from reference_tools import BF16, F16, F32, FLOATS, close, floats, run, same
 
+from ascend_aclnn import ops
 from ascend_aclnn.reference.matmul.core import plain_product as mm
 
 SHAPES = [(1, 1, 1), (3, 4, 5), (17, 33, 9), (64, 200, 64), (1, 500, 1), (0, 3, 2), (2, 3, 0)]
@@ -62,3 +63,15 @@ def test_use_fp16_rounds_the_operands() -> None:
     same(result, np.array([[3]], F32))
     (result,) = run(mm, a, b, 2, out=[((1, 1), F32)])
     same(result, np.array([[np.inf]], F32))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+def test_batches_that_are_widened_some_at_a_time_are_products_of_their_matrices(dtype: Any, transposed: bool) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((2, 9, 256, 128), np.float32).astype(dtype)
+    b = rng.standard_normal((2, 9, *((256, 128) if transposed else (128, 256))), np.float32).astype(dtype)
+    b = b.swapaxes(-1, -2) if transposed else b
+    product = ops.matmul(a, b)
+    for one, left, right in zip(product.reshape(18, 256, 256), a.reshape(18, 256, 128), b.reshape(18, 128, 256)):
+        assert np.array_equal(one.view(np.uint16), ops.mm(left, right).view(np.uint16))

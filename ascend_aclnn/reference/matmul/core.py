@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, matmul, round_into, widen
+from ascend_aclnn.numerics import BLOCK, Array, is_low_precision, matmul, round_into, widen
 from ascend_aclnn.reference.declare import reference
 
 _USE_FP16 = 2  # cubeMathType
@@ -52,12 +52,43 @@ def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> An
 
 @reference("aclnnMm", "aclnnMatmul", "aclnnBatchMatMul", raw=True)
 def plain_product(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array]) -> None:
+    if a.ndim > 2 and _by_batches(a, b, out[0]):
+        return
     a, b, target = _cube_operand(a, cube_math_type), _cube_operand(b, cube_math_type), out[0]
     fits = a.shape[:-2] == b.shape[:-2] and target.shape == (*a.shape[:-1], b.shape[-1]) and a.dtype == b.dtype
     if fits and a.ndim > 1 and target.dtype == a.dtype and target.flags.c_contiguous and target.flags.aligned:
         matmul(a, b, target)
     else:
         round_into(target, product(a, b))
+
+
+_AT_ONCE = 8 * BLOCK  # elements of both operands and the product
+
+
+def _by_batches(a: Array, b: Array, out: Array) -> bool:
+    """The product of low-precision batches, some matrices at a time, so that what is widened stays in the caches.
+
+    False, with nothing written, where there are no such batches. BLAS multiplies each pair of matrices by itself in any case.
+    """
+    narrow = is_low_precision(a.dtype) and a.dtype == b.dtype and a.shape[:-2] == b.shape[:-2]
+    if (
+        not narrow
+        or out.shape != (*a.shape[:-1], b.shape[-1])
+        or np.may_share_memory(a, out)
+        or np.may_share_memory(b, out)
+    ):
+        return False
+    if a.ndim > 3:
+        for matrices in zip(a, b, out):
+            plain_product(*matrices[:2], 0, out=matrices[2:])
+        return True
+    step = max(1, _AT_ONCE // max(1, a[0].size + b[0].size + out[0].size)) if len(a) else 1
+    if len(a) <= step:
+        return False
+    for low in range(0, len(a), step):
+        some = slice(low, low + step)
+        round_into(out[some], matmul(widen(a[some]), widen(b[some])))
+    return True
 
 
 @reference("aclnnMatmulWeightNz", "aclnnBatchMatMulWeightNz", "aclnnMv")
