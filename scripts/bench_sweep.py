@@ -100,8 +100,8 @@ def sweep(torch: Any, pattern: str, repeat: int, processor: bool, write: bool) -
                 print(f"{name:44} {type(error).__name__}: {str(error)[:200]}", flush=True)
                 continue
             first, second = map(min, sides_times)
-            measured = Measured(first / second, f"{case.family}: {case.name}", extra, quartiles(*sides_times))
-            results[label].append(measured)
+            one = Measured(first / second, f"{case.family}: {case.name}", extra, quartiles(*sides_times))
+            results[label].append(one)
             print(
                 f"{name:44} {first * 1e3:9.2f} {second * 1e3:9.2f} {first / second:7.2f} {extra:9.1f}{difference}",
                 flush=True,
