@@ -1,11 +1,12 @@
 """Times collectives over the emulated HCCL beside gloo, through torch.distributed, on one host.
 
     python scripts/bench_collectives.py                 # 2 and 4 ranks; needs torch_npu (scripts/test --clients has it)
-    python scripts/bench_collectives.py --ranks 2 --sizes 1024 1048576
+    python scripts/bench_collectives.py --ranks 2 --sizes 1024 65536 --names all_reduce --repeat 100
     python scripts/bench_collectives.py --scale 2 4 8 16   # by Communicator, on the emulated device: how times grow with ranks
 
 With --write the first also writes docs/results/collectives.md, the last docs/results/collectives-ranks.md. Of each size ours
-and gloo's are run alternately, each right after one of its own kind, at which the ranks meet, and the median of several counts.
+and gloo's are run alternately, each right after one of its own kind, at which the ranks meet, and after a barrier of gloo's; the
+median of several counts. How often threads have slept for it is counted beside it.
 Each rank's device process and gloo's threads share the host's cores, so the ratio is what a CI job sees; it says nothing about
 cards.
 """
@@ -29,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 from bench_results import Table, write
+from bench_switches import switches_of_both
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator
@@ -38,6 +40,8 @@ SCALED_SIZES = {"1 KB": 1 << 10, "1 MB": 1 << 20}
 SIZES = [1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 24, 1 << 26, 1 << 28]
 # The list form of all_gather copies each part with an operator of its own; the others are one call of HCCL.
 BESIDE_GLOO = ("all_reduce", "all_gather_into_tensor", "all_gather")
+WAYS = ("back to back", "after a barrier")
+SLEEPS = "how often threads slept, back to back"
 MOST_BYTES = 1 << 30  # of all ranks together: larger sizes are left out
 
 
@@ -45,6 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="bytes")
+    parser.add_argument("--names", nargs="+", default=BESIDE_GLOO, choices=BESIDE_GLOO, metavar="COLLECTIVE")
     parser.add_argument("--repeat", type=int, default=20)
     parser.add_argument(
         "--scale", type=int, nargs="+", metavar="RANKS", help="numbers of ranks to compare, without torch"
@@ -74,21 +79,27 @@ def beside_gloo(options: argparse.Namespace) -> int:
             if line.startswith("{"):
                 row = json.loads(line)
                 cells[row["ranks"], row["bytes"]] = row["cells"]
-    columns = [(name, ranks) for name in BESIDE_GLOO for ranks in options.ranks]
+    columns = [(name, ranks) for name in options.names for ranks in options.ranks]
     head = ["bytes of each rank", *(f"{name}, {ranks} ranks" for name, ranks in columns)]
-    rows = [
-        [in_words(nbytes), *(cells.get((ranks, nbytes), {}).get(name, "") for name, ranks in columns)]
-        for nbytes in options.sizes
-    ]
-    for row in (head, *rows):
-        print(" | ".join(row))
+    tables = []
+    for what in (*WAYS, SLEEPS):
+        rows = [
+            [in_words(nbytes), *(cells.get((ranks, nbytes), {}).get(f"{name}, {what}", "") for name, ranks in columns)]
+            for nbytes in options.sizes
+        ]
+        tables.append(Table(head, rows, what[:1].upper() + what[1:]))
+        print(f"\n{tables[-1].title}")
+        for row in (head, *rows):
+            print(" | ".join(row))
     if options.write:
         text = (
             f"Ours / gloo, in milliseconds, through torch.distributed on one host: the median of {options.repeat} runs, each "
-            "right after one of its own kind."
+            "right after one of its own kind, and each after a barrier of gloo's. The last table counts, for one collective "
+            "of a rank, the voluntary context switches of the program's threads and the device process's, without torch_npu's "
+            "threads that poll."
         )
         command = "python scripts/bench_collectives.py --write"
-        write("collectives", "Collectives of the emulated HCCL beside gloo", command, text, [Table(head, rows)])
+        write("collectives", "Collectives of the emulated HCCL beside gloo", command, text, tables)
     return 0
 
 
@@ -200,16 +211,33 @@ def measure(options: argparse.Namespace) -> None:
             dist.all_gather_into_tensor(whole[0 if group is None else 1], tensor, group=group)
 
         cells = {}
-        for name, run in zip(BESIDE_GLOO, (reduce, gather_whole, gather)):
-            times: tuple[list[float], list[float]] = [], []
-            for _ in range(options.repeat):
-                for which, (tensor, group) in enumerate(((ours, None), (theirs, gloo))):
-                    for _ in range(2):  # the first one awaits the other ranks and wakes what has slept
-                        start = time.perf_counter()
-                        run(tensor, group)
-                        torch.npu.synchronize()
-                    times[which].append(time.perf_counter() - start)
-            cells[name] = " / ".join(plain(statistics.median(seconds) * 1e3) for seconds in times)
+        for name, collective in zip(BESIDE_GLOO, (reduce, gather_whole, gather)):
+            if name not in options.names:
+                continue
+
+            def run(tensor: Any, group: Any, collective: Any = collective) -> float:
+                start = time.perf_counter()
+                collective(tensor, group)
+                torch.npu.synchronize()
+                return time.perf_counter() - start
+
+            both = (ours, None), (theirs, gloo)
+            for way in WAYS:
+                times: tuple[list[float], list[float]] = [], []
+                for _ in range(options.repeat):
+                    for seconds, (tensor, group) in zip(times, both):
+                        # Awaits the other ranks, and wakes what has slept.
+                        _ = dist.barrier(gloo) if way == "after a barrier" else run(tensor, group)
+                        seconds.append(run(tensor, group))
+                cells[f"{name}, {way}"] = " / ".join(plain(statistics.median(seconds) * 1e3) for seconds in times)
+            slept = []
+            for tensor, group in both:
+                run(tensor, group)
+                before = sum(switches_of_both(device.index))
+                for _ in range(options.repeat):
+                    run(tensor, group)
+                slept.append((sum(switches_of_both(device.index)) - before) / options.repeat)
+            cells[f"{name}, {SLEEPS}"] = " / ".join(map(plain, slept))
         if rank == 0:
             print(json.dumps({"ranks": size, "bytes": nbytes, "cells": cells}), flush=True)
     dist.destroy_process_group()

@@ -21,11 +21,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 
 OPERATORS = ("aclnnMm", "aclnnAbs", "aclnnRmsNormGrad", "aclnnMoeTokenPermuteGrad")
 CALLS, ROUNDS = 500, 7
-COLUMNS = ("phase one", "phase two", "reference", "the way", "round trip")
+COLUMNS = ("phase one", "phase two", "reference", "the way", "round trip", "both use", "sleeps")
 MEANING = """Microseconds for one call from Python by ctypes, the least of seven rounds. Phase one and phase two are the
 client's own work: arguments that were seen before, a launch without a wait. The round trip is both phases and the wait for the
 result. The reference is the same operator bound on the NumPy backend, in the client. The way is what remains: to the device
-process and back."""
+process and back. Both processes use so many microseconds of processor time for a round trip, and their threads sleep so often."""
 
 
 def arrays(name: str) -> list[object]:
@@ -57,6 +57,7 @@ def measure(name: str) -> None:
     """Runs in a process with the emulated libraries."""
     import ctypes
 
+    import bench_switches
     import numpy as np
     from emulator_client import Cann
 
@@ -91,14 +92,25 @@ def measure(name: str) -> None:
     cann.aclrtSynchronizeStream(None)
     first = least(phase_one)
     second = least(phase_two, lambda: cann.aclrtSynchronizeStream(None))
+    pid = bench_switches.device_process()
+
+    def used() -> tuple[float, int]:
+        """Microseconds of both processes, and how often their threads have slept."""
+        seconds = time.process_time() + time.clock_gettime(~pid << 3 | 2)
+        return seconds * 1e6, sum(bench_switches.switches_of_both())
+
     whole = least(round_trip)
+    before = used()
+    for _ in range(ROUNDS * CALLS):
+        round_trip()
+    both, sleeps = ((now - then) / (ROUNDS * CALLS) for now, then in zip(used(), before))
     backend, operator = numpy_backend("Ascend910B1"), catalog.get(name)
     host = [wrap_array(backend, a, as_datatype(a.dtype)) if isinstance(a, np.ndarray) else a for a in arguments]
     reference = least(backend.bind(operator, host).run)
     rest = whole - first - second - reference
     cann.aclrtFree(workspace)
     cann.finish()
-    print(*(f"{microseconds:.1f}" for microseconds in (first, second, reference, rest, whole)))
+    print(*(f"{number:.1f}" for number in (first, second, reference, rest, whole, both, sleeps)))
 
 
 def main() -> int:

@@ -15,7 +15,6 @@ writes docs/results/emulated-device.md.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import itertools
 import os
 import re
@@ -28,17 +27,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import bench_results
+import bench_switches
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 
 class Spent(NamedTuple):
-    """Seconds: of the wall clock, and of processor time of the program and of the device process."""
+    """Seconds of the wall clock, and of processor time of the program and of the device process; how often threads slept."""
 
     wall: float
     program: float
     device: float
+    program_sleeps: float = float("nan")  # not counted
+    device_sleeps: float = float("nan")
 
     def since(self, earlier: Spent) -> Spent:
         return Spent(*(now - then for now, then in zip(self, earlier)))
@@ -46,9 +48,9 @@ class Spent(NamedTuple):
 
 def spent() -> Spent:
     """What has been spent so far; the device process's clock as clock_getcpuclockid(3) gives it."""
-    pid = ctypes.CDLL("libascendcl.so").aclemuDevicePid(0)
+    pid = bench_switches.device_process()
     device = time.clock_gettime(~pid << 3 | 2) if pid else 0.0
-    return Spent(time.perf_counter(), time.process_time(), device)
+    return Spent(time.perf_counter(), time.process_time(), device, *bench_switches.switches_of_both())
 
 
 def least(call: Callable[[], Any], count: int, finish: Callable[[], Any], rounds: int = 8) -> Spent:
@@ -64,8 +66,9 @@ def least(call: Callable[[], Any], count: int, finish: Callable[[], Any], rounds
 
 
 def show(name: str, took: Spent, unit: float, word: str) -> None:
-    wall, program, device = (value * unit for value in took)
-    print(f"{name:40}{wall:10.1f}{program:10.1f}{device:10.1f}{program + device:10.1f} {word}", flush=True)
+    wall, program, device = (value * unit for value in took[:3])
+    sleeps = "".join(f"{'-' if count != count else f'{count:.2f}':>10}" for count in took[3:])
+    print(f"{name:40}{wall:10.1f}{program:10.1f}{device:10.1f}{program + device:10.1f} {word}{sleeps}", flush=True)
 
 
 def stream() -> None:
@@ -160,7 +163,7 @@ def training(width: int = 64, layers: int = 2, batch: int = 8, length: int = 32,
 
     here, there = run("npu"), run("cpu")
     name = f"{layers} layers, hidden {width}, npu / cpu"
-    print(f"{name:40}{'-':>10}{'-':>10}{'-':>10}{here / there:10.2f} times", flush=True)
+    print(f"{name:40}{'-':>10}{'-':>10}{'-':>10}{here / there:10.2f} times{'-':>10}{'-':>10}", flush=True)
 
 
 def large() -> None:
@@ -190,8 +193,9 @@ PARTS: dict[str, Callable[..., Any]] = {
 TEXT = """Time of the wall clock, and processor time of the program and of the device process. Of some rounds the one
 that took the least processor time counts. One thread each for torch and NumPy. A stream has 500 small operators
 between synchronisations; `torch.add` has four numbers; a training step is one of a small transformer; the start is
-from the first use of a device to the end of the first operator, without torch_npu."""
-HEAD = ("what", "wall", "program", "device process", "both", "unit")
+from the first use of a device to the end of the first operator, without torch_npu. Sleeps are voluntary context
+switches of all threads but torch_npu's that poll: each is one wake-up of the program or of the device process."""
+HEAD = ("what", "wall", "program", "device process", "both", "unit", "sleeps of the program", "of the device process")
 
 
 def main() -> int:
@@ -208,7 +212,9 @@ def main() -> int:
 
     threads = {"OMP_NUM_THREADS": "1", "ASCEND_ACLNN_THREADS": "1"}
     variables = {**environment(build()), **threads, "ASCEND_EMULATOR_LEAKS": "0", "PYTHONPATH": str(ROOT)}
-    print(f"{'':40}{'wall':>10}{'program':>10}{'device':>10}{'both':>10}", flush=True)
+    print(
+        f"{'':40}{'wall':>10}{'program':>10}{'device':>10}{'both':>10}{'':6}{'sleeps':>7}{'(device)':>10}", flush=True
+    )
     rows = []
     for part in options.parts:
         command = [sys.executable, __file__, part, "--measure"]
@@ -216,7 +222,7 @@ def main() -> int:
         print(done.stdout, end="", flush=True)
         for line in done.stdout.splitlines():
             name, *numbers = re.split(r"\s{2,}", line)
-            rows.append([name, *numbers[:-1], *numbers[-1].rsplit(" ", 1)])
+            rows.append([name, *numbers[:3], *numbers[3].rsplit(" ", 1), *numbers[4:]])
     if options.write:
         parts = [] if options.parts == list(PARTS) else options.parts
         call = " ".join(["python scripts/bench_torch_npu.py", *parts, "--write"])

@@ -17,7 +17,7 @@ TESTS = (
 )
 
 
-@scenario(seconds=60, ASCEND_ACLNN_LONG="1")
+@scenario(seconds=60, beyond=360, ASCEND_ACLNN_LONG="1")
 def stress_tests(run: Run) -> None:
     """Threads that do everything at once under sanitizers, random programs of collectives: the tests that take long."""
     os.environ["ASCEND_ACLNN_PROGRAMS"] = "100"

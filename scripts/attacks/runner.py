@@ -27,13 +27,13 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple, Optional
 
+from bench_results import Table, write
 from rank_tools import processes
 
 from attacks.scenario import SHARED, Scenario, load, patience, wait_for
 
 MARK = "ASCEND_ACLNN_ATTACK_TURN"
 SHARED_MEMORY = Path("/dev/shm")
-START = 60.0  # seconds a turn may take beyond its time: to import, to end its last round
 
 
 class Turn(NamedTuple):
@@ -61,6 +61,7 @@ def main() -> int:
         "--grace", type=float, default=2.0, help="seconds in which a turn's processes must end (%(default)s)"
     )
     parser.add_argument("--list", action="store_true", help="print the scenarios")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/results/attack.md, too")
     options = parser.parse_args()
     scenarios = load()
     if options.list:
@@ -106,22 +107,37 @@ def attack(chosen: list[Scenario], seed: int, options: argparse.Namespace) -> in
             print(f"FINDING {one.name}{again}: {turn.finding.strip()}", flush=True)
         if only is not None:
             break
-    return report(turns)
+    return report(turns, options)
 
 
-def report(turns: dict[str, list[Turn]]) -> int:
+def report(turns: dict[str, list[Turn]], options: argparse.Namespace) -> int:
     """Prints a table of Markdown; 1 if there was a finding."""
     print(f"\n{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
-    print("| scenario | turns | rounds | seconds | findings | outcomes |\n|---|---|---|---|---|---|")
+    head = ("scenario", "turns", "rounds", "seconds", "findings", "outcomes")
+    print(f"| {' | '.join(head)} |\n|---|---|---|---|---|---|")
+    rows: list[list[str]] = []
     found = 0
     for name, own in turns.items():
+        if not own:
+            continue
         counts = sum((Counter(turn.counts) for turn in own), Counter[str]())
         outcomes = ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items()))
         findings = sum(turn.finding is not None for turn in own)
         found += findings
-        rounds, seconds = sum(turn.rounds for turn in own), sum(turn.seconds for turn in own)
-        print(f"| {name} | {len(own)} | {rounds} | {seconds:.0f} | {findings} | {outcomes} |")
+        numbers = (len(own), sum(turn.rounds for turn in own), sum(turn.seconds for turn in own), findings)
+        rows.append([name, *(f"{number:.0f}" for number in numbers), outcomes])
+        print(f"| {' | '.join(rows[-1])} |")
+    missed = [name for name, own in turns.items() if not own]
+    if missed:
+        print(f"no turn of {', '.join(missed)}")
     print(f"\n{found} findings")
+    if options.write:
+        text = "What random scenarios tried, what came of it, and how many findings there were: [Reliability](../reliability.md)."
+        if missed:
+            text += f" The time was over before a turn of {', '.join(missed)}."
+        write(
+            "attack", "The standing attacker", f"scripts/attack {options.minutes:g} --write", text, [Table(head, rows)]
+        )
     return int(found > 0)
 
 
@@ -145,14 +161,14 @@ def take_turn(one: Scenario, seed: int, seconds: float, options: argparse.Namesp
                 [*command, *arguments], env=environment, stdout=output, stderr=output, start_new_session=True
             )
             try:
-                status: Optional[int] = process.wait(seconds + patience(START))
+                status: Optional[int] = process.wait(seconds + patience(one.beyond))
             except subprocess.TimeoutExpired:
                 status = None
         result = directory / "result.json"
         found = json.loads(result.read_text()) if result.exists() else {"finding": None, "rounds": 0, "counts": {}}
         problems = [found["finding"]] if found["finding"] else []
         if status is None:
-            problems.append(f"hangs: no end after {seconds + patience(START):.0f} seconds")
+            problems.append(f"hangs: no end after {seconds + patience(one.beyond):.0f} seconds")
         elif not result.exists():
             problems.append(f"ended with {status}: {last_lines(directory / 'output.txt')}")
         problems += leftovers(f"{MARK}={mark}", shared, temporary, options.grace)

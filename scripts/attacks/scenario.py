@@ -40,6 +40,7 @@ class Scenario(NamedTuple):
     emulator: Optional[Sequence[str]]
     needs: Sequence[str]  # modules that must be installed
     seconds: float  # of a turn, where there is as much time
+    beyond: float  # that a turn may take beyond its time: to import, to end its last round
     environment: dict[str, str]
 
 
@@ -47,13 +48,17 @@ SCENARIOS: dict[str, Scenario] = {}
 
 
 def scenario(
-    emulator: Optional[Sequence[str]] = None, needs: Sequence[str] = (), seconds: float = 20, **environment: str
+    emulator: Optional[Sequence[str]] = None,
+    needs: Sequence[str] = (),
+    seconds: float = 20,
+    beyond: float = 60,
+    **environment: str,
 ) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
     """Registers a function as a scenario, under its name with dashes."""
 
     def register(body: Callable[[Run], None]) -> Callable[[Run], None]:
         name = body.__name__.replace("_", "-")
-        SCENARIOS[name] = Scenario(name, body, emulator, needs, seconds, environment)
+        SCENARIOS[name] = Scenario(name, body, emulator, needs, seconds, beyond, environment)
         return body
 
     return register

@@ -65,6 +65,7 @@ NAVIGATION = (
     ("docs/results/collectives.md", "Collectives", "集合通信"),
     ("docs/results/collectives-ranks.md", "Collectives of many ranks", "集合通信（多 rank）"),
     ("docs/results/import.md", "Import", "导入耗时"),
+    ("docs/results/attack.md", "The standing attacker", "常备攻击"),
     ("docs/architecture.md", "Architecture", "架构"),
     ("docs/internals.md", "Internals", "内部实现"),
     ("docs/adding-an-operator.md", "Adding an operator", "添加算子"),

@@ -21,7 +21,11 @@ def test_a_result_has_its_conditions(page: Path) -> None:
     assert list(conditions)[:5] == ["command", "date", "commit", "machine", "software"]
     assert re.fullmatch(r"20\d\d-\d\d-\d\d", conditions["date"])
     assert re.match(r"[0-9a-f]{7}", conditions["commit"])
-    script = re.search(r"scripts/\w+\.py", conditions["command"])
-    assert script is not None and '"--write"' in (ROOT / script[0]).read_text(encoding="utf-8")
-    writers = [path for path in (ROOT / "scripts").glob("*.py") if f'"{page.stem}"' in path.read_text(encoding="utf-8")]
+    script = re.search(r"scripts/(attack\b|\w+\.py)", conditions["command"])
+    assert script is not None
+    code = "scripts/attacks/runner.py" if script[1] == "attack" else script[0]
+    assert '"--write"' in (ROOT / code).read_text(encoding="utf-8")
+    writers = [
+        path for path in (ROOT / "scripts").rglob("*.py") if f'"{page.stem}"' in path.read_text(encoding="utf-8")
+    ]
     assert writers

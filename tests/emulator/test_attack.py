@@ -47,6 +47,15 @@ def test_findings_are_reported_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / "again" / f"broken-{seed}" / "steps.txt").read_text().splitlines() == steps
 
 
+def test_the_page_names_every_scenario_and_no_finding() -> None:
+    page = (ROOT / "docs" / "results" / "attack.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.count(" | ") == 5][1:]
+    assert rows and {row[4] for row in rows} == {"0"}
+    listed = attack(ROOT, "--list").stdout.splitlines()
+    own = {line.split()[0] for line in listed} - {"broken", "crashes", "holds"}
+    assert own == {name for name in own if re.search(rf"\b{name}\b", page)} and {row[0] for row in rows} <= own
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc): the emulated device cannot be built")
 def test_scenarios_hold(tmp_path: Path) -> None:
     """A turn each, of a round or two."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +229,40 @@ def test_an_installation_that_was_killed_is_finished_by_the_next(
     building.build(tmp_path)
     assert cache.is_complete(tmp_path)
     assert header.read_text() != "old"
+
+
+def test_a_cache_may_have_any_name_in_any_locale(tmp_path: Path) -> None:
+    """Twice: what was made is found again."""
+    place = tmp_path / "\u00fc \u7f13\u5b58"
+    code = (
+        "import os\nfrom ascend_aclnn.emulator.build import cache, tree\n"
+        "def make(work):\n    tree._write_programs(work / 'bin')\n    cache.finish(work)\n    print('made')\n"
+        "print(ascii(os.path.basename(cache.cached('a' * 20, make))))"
+    )
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    variables = {**os.environ, **locale, **dict.fromkeys(("HOME", "TMPDIR", "ASCEND_EMULATOR_CACHE"), str(place))}
+    for printed in (["made", f"'{'a' * 20}'"], [f"'{'a' * 20}'"]):
+        done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True)
+        assert (done.stdout.split(), done.stderr) == (printed, "")
+
+
+def test_what_a_cache_lacks_is_said_with_its_place_and_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A HOME that cannot be: a directory for temporary files is used instead, here without space."""
+    monkeypatch.setenv("HOME", "/proc/nope")
+    for name in ("XDG_CACHE_HOME", "ASCEND_EMULATOR_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def make(directory: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(directory / "part"))
+
+    with pytest.raises(files.DirectoryError) as refused:
+        cache.cached("a" * 20, make)
+    for text in ("/proc/nope/.cache/ascend_aclnn/emulator", "HOME", "No space left", "ASCEND_EMULATOR_CACHE"):
+        assert text in str(refused.value)
+    assert f"{tmp_path}/ascend-aclnn-emulator-{os.getuid()} is" in capsys.readouterr().err
 
 
 def test_the_directory_of_a_killed_builder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ which read and write device memory where it lies: the other ranks' device proces
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import hmac
 import os
@@ -22,9 +23,10 @@ import numpy.typing as npt
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog.headers import operator_from_prototype
 from ascend_aclnn.collectives import groups
-from ascend_aclnn.collectives.algorithms import Buffer, CollectiveCall, Collectives
+from ascend_aclnn.collectives.algorithms import Buffer, CollectiveCall, Collectives, Parts
 from ascend_aclnn.collectives.interface import (
     DEVICE,
+    KEPT_BYTES,
     CommunicationError,
     Location,
     RootInfo,
@@ -202,25 +204,25 @@ class Communicators:
             raise AclError(groups.REMOTE_ERROR, "HcclCollective", f"no communicator is called {name!r}") from None
 
     def buffer(self, array: Array) -> Buffer:
-        """Device memory where peers can read it in place; a copy is made of what they cannot reach."""
+        """Device memory where peers can read it in place; a copy is made of what they cannot reach, and of what is small."""
+        if array.nbytes <= KEPT_BYTES:
+            return Buffer(array)
         offset = self._mappings.locate(array.ctypes.data - self._base, array.nbytes)
         return Buffer(array, None if offset is None else Location(DEVICE, offset))
 
     def run(self, comm: str, queued: Queued) -> None:
         member = self.find(comm)
-        operation = Collective(queued.operation)
-        size, receive = member.group.size, queued.receive
-        numbers = [queued.counts[low : low + size] for low in range(0, len(queued.counts), size)]
-        parts = [(starts, counts) for starts, counts in zip(numbers[::2], numbers[1::2])]
+        receive = queued.receive
+        operation, send_parts, receive_parts = _divided(queued.operation, tuple(queued.counts), member.group.size)
         call = CollectiveCall(
-            operation.name.lower(),
+            operation,
             as_datatype(receive.dtype),
-            self.buffer(receive if operation == Collective.BROADCAST else queued.send),
+            self.buffer(receive if operation == "broadcast" else queued.send),
             receive,
             REDUCTIONS[queued.reduction],
             queued.root,
-            None if operation == Collective.ALL_GATHER or not parts else parts[0],
-            parts[-1] if parts else None,
+            send_parts,
+            receive_parts,
         )
         member.run(call)
 
@@ -236,6 +238,16 @@ class Communicators:
         self.find(comm).send_receive(outgoing, list(zip(sources, receives)))
 
 
+@functools.lru_cache(1024)
+def _divided(number: int, counts: tuple[int, ...], size: int) -> tuple[str, Optional[Parts], Optional[Parts]]:
+    """A collective's name, and the parts of what it sends and receives, by a launch's numbers."""
+    operation = Collective(number)
+    numbers = [counts[low : low + size] for low in range(0, len(counts), size)]
+    parts = list(zip(numbers[::2], numbers[1::2]))
+    send_parts = None if operation == Collective.ALL_GATHER or not parts else parts[0]
+    return operation.name.lower(), send_parts, parts[-1] if parts else None
+
+
 def _register(communicators: Communicators) -> None:
     """Makes the two operators known to this process."""
     for prototype in _PROTOTYPES:
@@ -246,8 +258,9 @@ def _register(communicators: Communicators) -> None:
 
     @reference("aclnnHcclCollective", raw=True, communicates=True)
     def collective(comm: str, *values: Any, out: Any) -> None:
-        queued = Queued(*values)
-        _as_stream_error(comm, lambda: communicators.run(comm, queued._replace(counts=queued.counts or ())))
+        operation, reduction, root, counts, send, receive = values
+        queued = Queued(operation, reduction, root, counts or (), send, receive)
+        _as_stream_error(comm, lambda: communicators.run(comm, queued))
 
     @reference("aclnnHcclPointToPoint", raw=True, communicates=True)
     def point_to_point(comm: str, destinations: Any, sends: Any, sources: Any, receives: Any, out: Any) -> None:

@@ -18,11 +18,11 @@ static bool has_work(const emu_ring *ring, uint64_t at) {
 }
 
 /* Spins for so many nanoseconds at most; whether there is something to do. */
-static bool spin(const emu_ring *ring, uint64_t at, uint64_t since, uint64_t most) {
-    while (now() - since < most) {
-        if (has_work(ring, at)) return true;
-    }
-    return false;
+static bool spin(const emu_ring *ring, emu_pace *pace, uint64_t at, uint64_t since, uint64_t most) {
+    bool works = false;
+    while (!works && now() - since < most) works = has_work(ring, at);
+    ring_spun(pace, !works);
+    return works;
 }
 
 static __thread emu_ring *mine; /* that this thread waits for: each connection has a thread of its own */
@@ -36,7 +36,7 @@ EXPORT uint64_t emu_ring_wait(emu_ring *ring, uint64_t at) {
         uint64_t since = now(), most = ring_spin(pace);
         uint32_t state = RING_BUSY;
         if (!prompt) prompt = prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0) == 0;
-        if (!ring->waited || pace->wait >= most || !spin(ring, at, since, 2 * most)) {
+        if (!ring->waited || !ring_spins(pace, most) || !spin(ring, pace, at, since, 2 * most)) {
             state = !ring->waited && pace->wait < 2u * NAP ? RING_NAPS : RING_SLEEPS;
             for (;; state = RING_SLEEPS) {
                 atomic_store(&ring->state, state);

@@ -30,9 +30,12 @@ enum { RING_BUSY, RING_NAPS, RING_SLEEPS };
  * processor and 30 on an idle one, in a virtual machine too; spinning while other threads need the processor is worse than
  * either. Both times are estimated from the latest waits: how long until the other side was done, and how long after that a
  * sleeping side ran. The first excludes the second: otherwise a side that slept once would go on sleeping, and make the other
- * side sleep. */
+ * side sleep. Where other threads want the processors, the other side is often late: a side that has spun in vain sleeps at
+ * once for some waits, the more of them the more often that happens. */
 typedef struct emu_pace {
-    uint64_t wait, waking; /* nanoseconds */
+    uint32_t wait, waking; /* nanoseconds */
+    uint16_t vain;         /* how much more often than not spinning was in vain of late, */
+    uint16_t skipped;      /* and the waits that it is left out for */
 } emu_pace;
 
 #define RING_LEAST_SPIN 8000u
@@ -42,8 +45,24 @@ static inline uint64_t ring_spin(const emu_pace *pace) {
     return pace->waking < RING_LEAST_SPIN ? RING_LEAST_SPIN : pace->waking > RING_MOST_SPIN ? RING_MOST_SPIN : pace->waking;
 }
 
-static inline uint64_t ring_guess(uint64_t guess, uint64_t took) {
-    return (guess * 3 + (took < 1000000u ? took : 1000000u)) / 4;
+#define RING_MOST_VAIN 6u
+
+/* Whether to spin before a wait, of which `most` is ring_spin. */
+static inline bool ring_spins(emu_pace *pace, uint64_t most) {
+    if (pace->wait >= most) return false;
+    if (pace->skipped == 0) return true;
+    pace->skipped--;
+    return false;
+}
+
+static inline void ring_spun(emu_pace *pace, bool in_vain) {
+    if (in_vain) pace->vain += pace->vain < RING_MOST_VAIN;
+    else pace->vain -= pace->vain > 0;
+    pace->skipped = in_vain ? (uint16_t)(1u << pace->vain) : 0;
+}
+
+static inline uint32_t ring_guess(uint32_t guess, uint64_t took) {
+    return (guess * 3 + (uint32_t)(took < 1000000u ? took : 1000000u)) / 4;
 }
 
 /* Updates the estimates after a wait from `since` to `now`. came: when the other side was done, if this side was asleep; else

@@ -507,15 +507,16 @@ int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, 
 
 /* ------------------------------------------------------------------------------------------------------------ launches */
 
-/* The longest sleep, in nanoseconds, before a client checks that the device process is alive. */
+/* The first sleep, in nanoseconds, before a client checks that the device process is alive, and the longest. */
 #define LIVENESS 5000000
+#define LONGEST_LIVENESS 80000000
 
 /* Whether the launches are done within so many nanoseconds. */
-static bool spin(const emu_ring *ring, uint64_t launches, uint64_t since, uint64_t most) {
-    while (emu_now() - since < most) {
-        if (atomic_load_explicit(&ring->done, memory_order_acquire) >= launches) return true;
-    }
-    return false;
+static bool spin(const emu_ring *ring, emu_pace *pace, uint64_t launches, uint64_t since, uint64_t most) {
+    bool done = false;
+    while (!done && emu_now() - since < most) done = atomic_load_explicit(&ring->done, memory_order_acquire) >= launches;
+    ring_spun(pace, !done);
+    return done;
 }
 
 bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool after, uint64_t correlation) {
@@ -565,12 +566,12 @@ static bool hears(const emu_connection *connection) {
 /* Sleeps until the device process has done so many launches, or has an answer to an earlier one. False on timeout. */
 static bool sleep_until(emu_connection *connection, uint64_t launches, int32_t timeout, uint64_t end) {
     emu_ring *ring = connection->channel.ring;
-    for (;;) {
+    for (int64_t most = LIVENESS;; most = most < LONGEST_LIVENESS ? 2 * most : most) {
         atomic_store(&ring->sleeps, 1);
         atomic_store(&ring->wanted, launches);
         if (atomic_load(&ring->done) >= launches || is_lost(connection)) return true;
         if (atomic_load(&ring->state) != RING_BUSY) wake(ring); /* its nap may have ended since the wake-up */
-        int64_t now = (int64_t)emu_now(), left = timeout < 0 || (int64_t)end - now > LIVENESS ? LIVENESS : (int64_t)end - now;
+        int64_t now = (int64_t)emu_now(), left = timeout < 0 || (int64_t)end - now > most ? most : (int64_t)end - now;
         if (left <= 0) return atomic_load(&ring->done) >= launches;
         bool woken = ring_sleep(&ring->sleeps, 1, left);
         if (atomic_load(&ring->wanted) == 0 && emu_link_done(connection)) return true;
@@ -588,7 +589,7 @@ bool emu_link_await(emu_connection *connection, uint64_t launches, int32_t timeo
     if (timeout == 0) return is_lost(connection) || (hears(connection) && is_lost(connection));
     uint64_t since = emu_now(), end = since + (uint64_t)(timeout > 0 ? timeout : 0) * 1000000ull;
     uint64_t most = ring_spin(&connection->pace);
-    bool slept = connection->pace.wait >= most || !spin(ring, launches, since, 2 * most);
+    bool slept = !ring_spins(&connection->pace, most) || !spin(ring, &connection->pace, launches, since, 2 * most);
     bool in_time = !slept || sleep_until(connection, launches, timeout, end);
     atomic_store(&ring->wanted, 0);
     if (in_time) ring_learn(&connection->pace, since, atomic_load(&ring->done_at), emu_now(), slept);

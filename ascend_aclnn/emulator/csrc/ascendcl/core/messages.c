@@ -42,8 +42,13 @@ static thread_state *self(void) {
 
 static _Atomic bool kept; /* a device is lost: messages stay after they are read */
 
+static _Atomic uint64_t failures;
+
+uint64_t emu_failures(void) { return failures; }
+
 static int set_message(int status, char *text) {
     thread_state *state = self();
+    failures++;
     if (kept && state->message != NULL && text != NULL) { /* newest first */
         char *both = NULL;
         if (asprintf(&both, "%s\n%.4000s", text, state->message) >= 0) {

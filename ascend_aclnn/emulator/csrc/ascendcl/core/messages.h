@@ -31,5 +31,7 @@ bool emu_has_message(void);
 /* The status of this thread's last failure. */
 int emu_last_status(void);
 void emu_forget_status(void);
+/* How many failures there have been, on all threads. */
+LINK uint64_t emu_failures(void);
 
 #endif
