@@ -48,7 +48,7 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
     include = work / "include"
     lib64.mkdir(parents=True)
     work.mkdir()
-    headers.write(include)
+    headers.write(include, with_operators=False)
     for name, text in GENERATED.items():
         (work / name).write_text(text(), encoding="utf-8")
     # Without optimisation: it compiles in a quarter of the time.

@@ -90,8 +90,8 @@ def enums() -> dict[str, dict[str, int]]:
     return data
 
 
-def write(directory: Path, cann: str = releases.DEFAULT) -> None:
-    """Writes all headers into a directory, without what a release has no more."""
+def write(directory: Path, cann: str = releases.DEFAULT, with_operators: bool = True) -> None:
+    """Writes all headers, or all but the two thousand of operators, into a directory, without what a release has no more."""
     shutil.copytree(INCLUDE, directory, dirs_exist_ok=True)
     _write(directory, "acl/acl_enums.h", (), _enum_lines())
     types = _known_types(directory)
@@ -103,7 +103,7 @@ def write(directory: Path, cann: str = releases.DEFAULT) -> None:
     groups: dict[str, list[str]] = {}
     own = set(catalog.registered())  # of vendors and programs: no CANN has headers of these
     names = [name for name in catalog.names() if name not in own and not releases.lacks_operator(cann, name)]
-    operators = [catalog.get(name) for name in names]
+    operators = [catalog.get(name) for name in names] if with_operators else []
     for operator in operators:
         groups.setdefault(operator.header, []).extend(operator_prototypes(operator))
     for name, row in helper_functions().items():
