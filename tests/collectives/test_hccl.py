@@ -8,6 +8,7 @@ import dataclasses
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Callable
 
@@ -25,9 +26,29 @@ from ascend_aclnn.core.hccl import CONFIG_BYTES, DEFAULT_CONFIG, REDUCTIONS, Hcc
 BACKENDS = ("numpy", "emulator")
 
 
-def crew(backend: str, request: pytest.FixtureRequest, soc: str, size: int = 2) -> Crew:
+A2, NEW_950 = "Ascend910B1", "Ascend950PR_9599"
+
+
+def start(backend: str, request: pytest.FixtureRequest, soc: str, size: int = 2) -> Crew:
     home = str(request.getfixturevalue("emulator_home")) if backend == "emulator" else ""
     return Crew(size, "npu" if home else "numpy", soc, home)
+
+
+@pytest.fixture(scope="module")
+def crews() -> Iterator[dict[tuple[str, str], Crew]]:
+    """Two ranks by backend and SoC, started when first asked for."""
+    started: dict[tuple[str, str], Crew] = {}
+    yield started
+    for crew in started.values():
+        crew.close()
+
+
+def shared_crew(backend: str, request: pytest.FixtureRequest, soc: str) -> Crew:
+    """Ranks for tests that leave them as they were."""
+    crews: dict[tuple[str, str], Crew] = request.getfixturevalue("crews")
+    if (backend, soc) not in crews:
+        crews[backend, soc] = start(backend, request, soc)
+    return crews[backend, soc]
 
 
 # ------------------------------------------------------------------------------------------------- data types
@@ -114,11 +135,7 @@ def move_float8(comm: Communicator) -> int:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_float8_is_moved_and_not_reduced(backend: str, request: pytest.FixtureRequest) -> None:
-    ranks = crew(backend, request, "Ascend950PR_9599")
-    try:
-        assert ranks.run(move_float8) == [4, 4]
-    finally:
-        ranks.close()
+    assert shared_crew(backend, request, NEW_950).run(move_float8) == [4, 4]
 
 
 def reduce_all(comm: Communicator, soc_types: list[str]) -> list[str]:
@@ -147,19 +164,15 @@ ALL = [f"{{}} {op}" for op in REDUCTIONS]
 @pytest.mark.parametrize(
     ("soc", "never"),
     [
-        ("Ascend910B1", "uint8 uint16 uint32 uint64 float64 bool"),
-        ("Ascend950PR_9599", "uint8 uint16 uint32 bool"),
+        (A2, "uint8 uint16 uint32 uint64 float64 bool"),
+        (NEW_950, "uint8 uint16 uint32 bool"),
     ],
 )
 def test_every_type_and_reduction(soc: str, never: str, backend: str, request: pytest.FixtureRequest) -> None:
-    ranks = crew(backend, request, soc)
-    try:
-        for refused in ranks.run(reduce_all, TYPES):
-            assert isinstance(refused, list), refused
-            expected = {text.format(name) for name in never.split() for text in ALL}
-            assert set(refused) == expected | {"int16 prod", "bfloat16 prod"}
-    finally:
-        ranks.close()
+    for refused in shared_crew(backend, request, soc).run(reduce_all, TYPES):
+        assert isinstance(refused, list), refused
+        expected = {text.format(name) for name in never.split() for text in ALL}
+        assert set(refused) == expected | {"int16 prod", "bfloat16 prod"}
 
 
 def by_c(comm: Communicator, kind: int) -> tuple[int, bool, int, int]:
@@ -181,18 +194,14 @@ def by_c(comm: Communicator, kind: int) -> tuple[int, bool, int, int]:
 @pytest.mark.parametrize(
     ("soc", "kind", "status"),
     [
-        ("Ascend910B1", HcclDataType.INT128, 0),
-        ("Ascend950PR_9599", HcclDataType.INT128, 5),
-        ("Ascend950PR_9599", HcclDataType.HIF8, 0),
-        ("Ascend950PR_9599", 13, 5),
+        (A2, HcclDataType.INT128, 0),
+        (NEW_950, HcclDataType.INT128, 5),
+        (NEW_950, HcclDataType.HIF8, 0),
+        (NEW_950, 13, 5),
     ],
 )
 def test_types_that_tensors_do_not_have(soc: str, kind: int, status: int, request: pytest.FixtureRequest) -> None:
-    ranks = crew("emulator", request, soc)
-    try:
-        assert ranks.run(by_c, int(kind)) == [(status, status == 0, 5, 5)] * 2
-    finally:
-        ranks.close()
+    assert shared_crew("emulator", request, soc).run(by_c, int(kind)) == [(status, status == 0, 5, 5)] * 2
 
 
 # ------------------------------------------------------------------------------------------------- configuration
@@ -280,15 +289,12 @@ def configured(comm: Communicator, info: bytes, index: int) -> tuple[str, str, s
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_configurations(backend: str, request: pytest.FixtureRequest) -> None:
-    ranks = crew(backend, request, "")
-    try:
-        for index in range(len(REFUSED)):
-            with aclnn.use_backend("numpy"):
-                info = Communicator.root_info()
-            names = (f"chosen{index}", "part", f"chosen{index}_sub_2")
-            assert ranks.run(configured, info, index) == [names] * 2, REFUSED[index]
-    finally:
-        ranks.close()
+    ranks = shared_crew(backend, request, A2)
+    for index in range(len(REFUSED)):
+        with aclnn.use_backend("numpy"):
+            info = Communicator.root_info()
+        names = (f"chosen{index}", "part", f"chosen{index}_sub_2")
+        assert ranks.run(configured, info, index) == [names] * 2, REFUSED[index]
 
 
 def wait_alone(comm: Communicator) -> tuple[int, str]:
@@ -311,7 +317,7 @@ def wait_alone(comm: Communicator) -> tuple[int, str]:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_collective_waits_as_long_as_is_chosen(backend: str, request: pytest.FixtureRequest) -> None:
-    ranks = crew(backend, request, "")
+    ranks = start(backend, request, "")
     try:
         (status, text), _ = ranks.run(wait_alone)
         assert status in (9, 507057) and "rank 1 did not answer rank 0 in time" in text
@@ -353,7 +359,7 @@ def statuses(comm: Communicator) -> list[int]:
 
 
 def test_statuses_of_wrong_arguments(request: pytest.FixtureRequest) -> None:
-    ranks = crew("emulator", request, "", 1)
+    ranks = start("emulator", request, "", 1)
     try:
         assert ranks.run(statuses) == [[2, 1, 1, 1, 1, 0, 2, 1]]
     finally:
