@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 from emulator_client import D2H, H2D, NEWEST, Cann, client
 
-from ascend_aclnn.cli.host_checks import last_log_lines
-
 DEFERRED = {"ASCEND_EMULATOR_STREAMS": "deferred"}
 EAGER = {"ASCEND_EMULATOR_STREAMS": "eager"}
 HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -264,6 +262,9 @@ def test_the_default_stream_is_that_of_the_context(cann: Cann) -> None:
 
 @client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_waits_that_last_for_their_whole_timeout_are_counted_and_logged(cann: Cann) -> None:
+    # Here, for the processes of the other tests need no command line.
+    from ascend_aclnn.cli.host_checks import last_log_lines
+
     timed_out = cann._hook("aclemuTimedOutWaits", ctypes.c_uint64)
     stream, event, gate = cann.create("aclrtCreateStream"), cann.create("aclrtCreateEvent"), Gate()
     with tempfile.TemporaryDirectory() as place:
