@@ -30,7 +30,7 @@ from ascend_aclnn.numerics.convert import (
 )
 from ascend_aclnn.numerics.products import matmul
 from ascend_aclnn.numerics.rows import add_rows
-from ascend_aclnn.numerics.sums import row_maximum, running_sum, sum_of_squares, sum_over, sum_type
+from ascend_aclnn.numerics.sums import add_columns, row_maximum, running_sum, sum_of_squares, sum_over, sum_type
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, thread_count
 from ascend_aclnn.numerics.tracing import Traced
 
@@ -44,6 +44,7 @@ __all__ = [
     "Axes",
     "DataError",
     "Traced",
+    "add_columns",
     "add_rows",
     "along",
     "codes",

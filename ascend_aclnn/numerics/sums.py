@@ -101,6 +101,18 @@ def _of_columns(x: Array) -> Array:
     return np.asarray(_reduce(x, 0, np.float64))
 
 
+def add_columns(sums: Array, x: Array) -> None:
+    """Adds the rows of a float32 matrix to float64 sums, which are zeros at first, one after the other.
+
+    All rows of a long matrix so give what ``sum_over`` gives for its columns.
+    """
+    if native.runs_programs() and native.add_up(x, sums, True):
+        return
+    step = convert.rows_per_block(x.shape[1], convert.BLOCK)
+    for low in range(0, len(x), step):
+        sums[...] = _reduce(np.concatenate((sums[None], x[low : low + step])), 0)
+
+
 _FEW = 1 << 10  # elements up to which NumPy is as fast
 
-__all__ = ["row_maximum", "running_sum", "sum_of_squares", "sum_over", "sum_type"]
+__all__ = ["add_columns", "row_maximum", "running_sum", "sum_of_squares", "sum_over", "sum_type"]

@@ -13,7 +13,7 @@ import pytest
 
 from ascend_aclnn import native, ops
 from ascend_aclnn.native import library
-from ascend_aclnn.numerics import add_rows, convert, programs, running_sum, sum_of_squares, sum_over, where
+from ascend_aclnn.numerics import add_columns, add_rows, convert, programs, running_sum, sum_of_squares, sum_over, where
 from ascend_aclnn.numerics.blocks import along, elementwise
 from ascend_aclnn.numerics.programs import program, trace
 from ascend_aclnn.numerics.tracing import Untraceable
@@ -355,6 +355,22 @@ def test_sums_of_some_columns_are_the_same_with_the_helper_and_without(
     wanted = [sum_over(view, (0,), keep) for view in views for keep in (False, True)]
     for a, b in zip(found, wanted):
         assert a.shape == b.shape and np.array_equal(bits(a), bits(b))
+
+
+def test_columns_added_in_parts_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = values((700, 90), np.dtype(np.float32), 2)
+    x[:, 3], x[:, 5] = -0.0, 1e-30
+    with np.errstate(all="ignore"):
+        whole = sum_over(x, (0,))
+        for helper in (True, False):
+            if not helper:
+                monkeypatch.setattr(native, "runs_programs", lambda: False)
+            sums = np.zeros(90)
+            for low in range(0, 700, 123):
+                add_columns(sums, x[low : low + 123])
+            assert np.array_equal(sums, whole, equal_nan=True) and np.array_equal(sums == 0, whole == 0)
+            numbers = ~np.isnan(whole)
+            assert np.array_equal(bits(sums[numbers]), bits(whole[numbers]))
 
 
 @pytest.mark.parametrize("name", ["exp", "log"])

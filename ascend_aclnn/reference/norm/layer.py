@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -88,13 +89,22 @@ def _in_blocks(
     behind = _last(x, axes)
     if out[0] is not None and not numerics.along(_through, lambda *_: behind, [*operands, weight, axes], out[:1]):
         return False
-    if out[1] is not None:
-        terms = np.empty(x.shape, np.float32)
-        if not numerics.elementwise(_dweight_terms, operands, [terms]):
-            return False
-        round_into(out[1], sum_over(terms, first_axes(x, axes)))
-    if out[2] is not None:
-        round_into(out[2], sum_over(numerics.widen(grad), first_axes(x, axes)))
+    rows, width = math.prod(row_shape), math.prod(x.shape[x.ndim - axes :])
+    matrices = [grad.reshape(rows, width), x.reshape(rows, width), mean.reshape(rows, 1), rstd.reshape(rows, 1)]
+    step = numerics.rows_per_block(width, 8 * numerics.BLOCK)
+    for target, by_norm in ((out[1], True), (out[2], False)):
+        if target is None:
+            continue
+        sums, memory = np.zeros(width), np.empty((min(step, rows), width), np.float32)
+        for low in range(0, rows, step):
+            parts = [matrix[low : low + step] for matrix in matrices]
+            terms = memory[: len(parts[0])]
+            if not by_norm:
+                terms = numerics.widen(parts[0], terms)
+            elif not numerics.elementwise(_dweight_terms, parts, [terms]):
+                terms[...] = _dweight_terms(*map(numerics.widen, parts))
+            numerics.add_columns(sums, terms)
+        round_into(target, sums.astype(np.float32).reshape(target.shape))
     return True
 
 
