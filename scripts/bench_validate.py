@@ -79,10 +79,9 @@ SHAPES = {"width 64, 2 layers": (64, 2, 8, 32), "width 256, 2 layers": (256, 2, 
 
 
 def start(kinds: Optional[str], shape: tuple[int, ...], queue: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--", sys.executable, "-c", PROGRAM]
+    options = [] if kinds is None else [f"--validate={kinds}"]
+    command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", *options, "--", sys.executable, "-c", PROGRAM]
     variables = {**os.environ, "TASK_QUEUE_ENABLE": queue, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    if kinds is not None:
-        variables["ASCEND_EMULATOR_VALIDATE"] = kinds
     process = subprocess.Popen(
         [*command, *map(str, shape)], env=variables, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

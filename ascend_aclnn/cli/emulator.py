@@ -65,6 +65,11 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("--strict", action="store_true", help="exit with status 86 when handles or memory leak")
     add_validation(command, "report accesses that no order protects")
     command.add_argument(
+        "--validate-stop",
+        action="store_true",
+        help="end the program at the first finding, by SIGABRT; it goes on otherwise",
+    )
+    command.add_argument(
         "--alignment",
         choices=("allow", "warn", "refuse"),
         help="device addresses that are not 32-byte aligned (default: warn)",
@@ -239,7 +244,9 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError(f"emulator run: {program[0]} was not found, or may not be run")
     sys.stdout.flush()
     if options.validate is not None:
-        report = validation.Report(options.validate, options.validate_suppress, options.validate_json)
+        report = validation.Report(
+            options.validate, options.validate_suppress, options.validate_json, options.validate_stop
+        )
         return validation.run(executable, program, variables, report)
     return os.execve(executable, program, variables)  # which never returns
 

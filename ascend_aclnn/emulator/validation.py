@@ -20,7 +20,8 @@ from ascend_aclnn.emulator import order
 
 KINDS = ("memory", "sync")
 VARIABLE, REPORT = "ASCEND_EMULATOR_VALIDATE", "ASCEND_EMULATOR_VALIDATE_REPORT"
-SUPPRESS = "ASCEND_EMULATOR_VALIDATE_SUPPRESS"
+SUPPRESS, QUIET = "ASCEND_EMULATOR_VALIDATE_SUPPRESS", "ASCEND_EMULATOR_VALIDATE_QUIET"
+STOP = "ASCEND_EMULATOR_VALIDATE_STOP"
 
 FOUND = 1  # the exit status when there is a finding
 
@@ -46,6 +47,7 @@ class Report(NamedTuple):
     kinds: str  # as ``parse`` gives them
     suppressions: Optional[Path] = None
     json: Optional[Path] = None
+    stop: bool = False  # at the first one
 
 
 class Reader:
@@ -100,7 +102,8 @@ def is_suppressed(patterns: Sequence[tuple[str, str]], identifier: str, text: st
 def variables(report: Report, path: str) -> dict[str, str]:
     """The environment in which the libraries write findings to a file."""
     suppress = {} if report.suppressions is None else {SUPPRESS: str(report.suppressions.resolve(strict=True))}
-    return {VARIABLE: report.kinds, REPORT: path, **suppress}
+    stop = {STOP: "1"} if report.stop else {}
+    return {VARIABLE: report.kinds, REPORT: path, **suppress, **stop}
 
 
 def run(executable: str, program: Sequence[str], environment: Mapping[str, str], report: Report) -> int:

@@ -150,6 +150,11 @@ def pytest_configure(config: pytest.Config) -> None:
         "npu(soc=None, min_cann=None): needs an Ascend device (or the emulated one), whose SoC matches a pattern and "
         "whose CANN is not older",
     )
+    config.addinivalue_line(
+        "markers",
+        "aclnn_findings(*identifiers): what --aclnn-validate finds in the test is caused on purpose; of all identifiers, or of "
+        "those that fit a pattern",
+    )
     for name in _backends(config):
         if name not in BACKENDS:
             raise pytest.UsageError(f"--aclnn-backend is {name!r}; it must be one of {', '.join(BACKENDS)}")
@@ -188,15 +193,17 @@ def _validate(config: pytest.Config, kinds: str) -> None:
     suppress = config.getoption("--aclnn-validate-suppress")
     report = validation.Report(kinds, None if suppress is None else Path(suppress))
     try:
-        os.environ.update(validation.variables(report, path))
+        os.environ.update({**validation.variables(report, path), validation.QUIET: "1"})
         patterns = [] if suppress is None else validation.suppressions(Path(suppress))
     except OSError as error:
         raise pytest.UsageError(f"--aclnn-validate-suppress: {error}") from None
     config.stash[_FINDINGS], config.stash[_REPORTED] = validation.Reader(path, patterns), (0, {})
 
 
-def _new_findings(config: pytest.Config) -> list[str]:
-    """What was found since the last time, warnings left out."""
+def _new_findings(item: pytest.Item) -> list[str]:
+    """What was found since the last time, without warnings and what the test causes on purpose."""
+    config = item.config
+    meant = [pattern for marker in item.iter_markers("aclnn_findings") for pattern in marker.args or ("*",)]
     reader = config.stash.get(_FINDINGS, None)
     if reader is None or not reader.update():
         return []
@@ -204,6 +211,9 @@ def _new_findings(config: pytest.Config) -> list[str]:
     compared = {f"{f['identifier']}: {f['text']}": f["times"] for f in reader.compared}
     printed = [f"{f['identifier']}: {f['text']}" for f in reader.printed[count:] if f["severity"] == "error"]
     found = [*printed, *(text for text, times in compared.items() if times > seen.get(text, 0))]
+    found = [
+        text for text in found if not any(fnmatch.fnmatchcase(text.partition(":")[0], pattern) for pattern in meant)
+    ]
     config.stash[_REPORTED] = len(reader.printed), compared
     with contextlib.suppress(
         OSError, AttributeError
@@ -258,7 +268,7 @@ def _allow_fixtures(item: pytest.Function, function: Any) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
     report: pytest.TestReport = (yield).get_result()
-    findings = _new_findings(item.config)
+    findings = _new_findings(item)
     if findings and report.passed:
         report.outcome = "failed"
         report.longrepr = "found by --aclnn-validate:\n" + "\n".join(findings)

@@ -522,7 +522,12 @@ import pytest
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
 
-@pytest.mark.parametrize("ordered", [True, False, False])
+MEANT = pytest.mark.aclnn_findings
+
+@pytest.mark.parametrize("ordered", [
+    True, False, False, pytest.param(False, marks=MEANT()), pytest.param(False, marks=MEANT("sync/*")),
+    pytest.param(False, marks=MEANT("memory/*")),
+])
 def test_streams(aclnn_backend, ordered):
     first, second = aclnn.Stream(), aclnn.Stream()
     x = aclnn.asarray(np.ones(8, np.float32))
@@ -550,9 +555,10 @@ def test_the_plugin_fails_tests_with_findings(emulator_home: Path, tmp_path: Pat
         timeout=120,
         check=False,
     )
-    assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "3 failed, 3 passed" in done.stdout, done.stdout + done.stderr
+    assert "EMULATOR_VALIDATE" not in done.stdout + done.stderr  # the plugin tells
     named = re.findall(r"^sync/read-after-write: (\S+ \S+) \(.* is not ordered after (\S+ \S+) \(", done.stdout, re.M)
-    assert named == [("aclnnAdd self", "aclnnMul out")] * 2
+    assert named == [("aclnnAdd self", "aclnnMul out")] * 3
 
 
 @pytest.mark.parametrize("sample", ["moe_layer", pytest.param("rms_norm_grad", marks=pytest.mark.long)])
@@ -574,6 +580,14 @@ def test_deleted_waits_are_found(emulator_home: Path, programs: tuple[str, ...])
     for name in programs:
         row = re.search(rf"^\| {name} \| (\d+) \| \d+ \| (\d+) \| 0 \| 0 \|$", done.stdout, re.M)
         assert row and int(row[1]) > int(row[2]) > 0, done.stdout
+
+
+def test_the_first_finding_may_stop_the_program(emulator_home: Path) -> None:
+    text = examples()["memory/unwritten-read"] + "print('went on')\n"
+    for options, went_on in ((("--validate",), True), (("--validate", "--validate-stop"), False)):
+        done = run(sys.executable, "-c", text, options=options)
+        assert done.returncode == 1 and "memory/unwritten-read: aclnnMul self" in done.stderr, done.stderr
+        assert ("went on" in done.stdout) == went_on
 
 
 def test_one_kind_alone(emulator_home: Path) -> None:

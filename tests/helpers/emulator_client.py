@@ -31,6 +31,7 @@ from ascend_aclnn.emulator.build import build
 
 HERE = Path(__file__).parent
 TIMEOUT = 120
+KEPT = ("ASCEND_EMULATOR_HOST", "ASCEND_EMULATOR_VALIDATE")  # of the environment: what pytest's options say
 
 H2D, D2H, D2D = 1, 2, 3
 NEWEST = "9.2.0-beta.2"  # a release that has all functions, and nothing is gone yet
@@ -64,7 +65,7 @@ def run_body(body: Callable[..., None], home: Path, **settings: str) -> subproce
 
 def environment(home: Path, **settings: str) -> dict[str, str]:
     """The environment of a program on the emulated libraries, and nothing that would change them."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND_") or k == "ASCEND_EMULATOR_HOST"}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND_") or k.startswith(KEPT)}
     path = os.pathsep.join([str(HERE.parents[1]), str(HERE), *filter(None, [kept.get("PYTHONPATH")])])
     return {**kept, "LD_LIBRARY_PATH": str(home / "lib64"), "PYTHONPATH": path, **settings}
 

@@ -114,6 +114,7 @@ def test_one_stream_of_a_device_stands_for_the_default_one(npu: NpuBackend) -> N
         assert state.created is created and len(state.streams) <= before + 1
         storage = x.storage
         assert storage.writer is state.default and created not in storage.others  # type: ignore[attr-defined]
+        aclnn.synchronize()  # a communicator's calls on another stream wait for nothing by themselves
         with Stream() as stream:
             comm.all_reduce(x)
         assert x.storage.writer is npu.runtime.stream(stream.device, stream.handle)  # type: ignore[attr-defined]

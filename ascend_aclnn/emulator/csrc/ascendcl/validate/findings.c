@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,10 +77,15 @@ static void describe(const emu_record *a, char *buffer, size_t size) {
              *where != 0 || *place != 0 ? " (" : "", where, *where != 0 && *place != 0 ? ", " : "", place, *where != 0 || *place != 0 ? ")" : "");
 }
 
-bool emu_reports(void) {
-    const char *path = getenv("ASCEND_EMULATOR_VALIDATE_REPORT");
-    return path != NULL && *path != 0;
+static bool is_set(const char *variable) {
+    const char *text = getenv(variable);
+    return text != NULL && *text != 0;
 }
+
+/* Whether findings are only reported, and nothing is printed. */
+static bool is_quiet(void) { return is_set("ASCEND_EMULATOR_VALIDATE_QUIET"); }
+
+bool emu_reports(void) { return is_set("ASCEND_EMULATOR_VALIDATE_REPORT"); }
 
 void emu_report_line(const char *line, size_t length) {
     const char *path = getenv("ASCEND_EMULATOR_VALIDATE_REPORT");
@@ -175,8 +181,9 @@ void emu_find(const char *rule, const emu_record *earlier, const emu_record *lat
     } else {
         finding_count++;
         finding_times++;
-        fprintf(stderr, "EMULATOR_VALIDATE: %s%s: %s\n", strcmp(severity_of(rule), "error") == 0 ? "" : "warning: ", rule, text);
+        if (!is_quiet()) fprintf(stderr, "EMULATOR_VALIDATE: %s%s: %s\n", strcmp(severity_of(rule), "error") == 0 ? "" : "warning: ", rule, text);
         report(f, text);
+        if (strcmp(severity_of(rule), "error") == 0 && is_set("ASCEND_EMULATOR_VALIDATE_STOP")) raise(SIGABRT); /* a debugger stops here */
     }
     pthread_mutex_unlock(&lock);
 }
@@ -185,7 +192,7 @@ void emu_findings_summary(uint64_t tasks, uint32_t timelines) {
     pthread_mutex_lock(&lock);
     char suppressed[48] = "";
     if (suppressed_count > 0) snprintf(suppressed, sizeof suppressed, ", %llu suppressed", (unsigned long long)suppressed_count);
-    if (tasks > 0 || finding_count > 0)
+    if (!is_quiet() && (tasks > 0 || finding_count > 0))
         fprintf(stderr, "EMULATOR_VALIDATE: %llu launches, copies and fills on %u timelines: %llu findings, seen %llu times%s\n", (unsigned long long)tasks,
                 timelines, (unsigned long long)finding_count, (unsigned long long)finding_times, suppressed);
     for (const finding *f = findings; f != NULL; f = f->next) {
@@ -193,7 +200,7 @@ void emu_findings_summary(uint64_t tasks, uint32_t timelines) {
         if (f->times == 1 || f->suppressed) continue;
         describe(&f->later, second, sizeof second);
         if (f->earlier.task != NULL) describe(&f->earlier, first, sizeof first);
-        fprintf(stderr, "EMULATOR_VALIDATE: %llu times: %s: %s%s%s\n", (unsigned long long)f->times, f->rule, second, *first != 0 ? ", " : "", first);
+        if (!is_quiet()) fprintf(stderr, "EMULATOR_VALIDATE: %llu times: %s: %s%s%s\n", (unsigned long long)f->times, f->rule, second, *first != 0 ? ", " : "", first);
         emu_report_line(line, (size_t)snprintf(line, sizeof line, "{\"process\":%d,\"finding\":%llu,\"times\":%llu}\n", (int)getpid(), (unsigned long long)f->number,
                                       (unsigned long long)f->times));
     }

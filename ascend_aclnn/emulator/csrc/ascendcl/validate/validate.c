@@ -566,12 +566,6 @@ uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, con
     advance(now, number, passed_of(now, number) + 1);
     if (number == EMU_HOST_TIMELINE) host_version++;
     tasks++;
-    TRACE("task %u %llu %d %s\n", number, (unsigned long long)(now->passed[number] - now->before), now->stream, name);
-    for (size_t i = 0; i < count && trace() != NULL; i++) {
-        const emu_access *a = &accesses[i];
-        TRACE("access %d %llu %llu %llu %llu %d %d %.*s\n", (int)a->kind, (unsigned long long)(uintptr_t)a->address, (unsigned long long)a->size,
-              (unsigned long long)a->rows, (unsigned long long)a->pitch, a->vague, a->member, (int)strcspn(a->argument, " "), a->argument);
-    }
     moved = moved_unwritten = moved_count = 0;
     bool order = !now->lost, memory = (what & VALIDATE_MEMORY) != 0;
     for (size_t i = 0; i < 2 * count; i++) { /* reads first */
@@ -593,6 +587,12 @@ uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, con
             }
             else if (memory) clear(start, start + a->size);
         }
+    }
+    TRACE("task %u %llu %d %s\n", number, (unsigned long long)(now->passed[number] - now->before), now->stream, name);
+    for (size_t i = 0; i < count && trace() != NULL; i++) {
+        const emu_access *a = &accesses[i];
+        TRACE("access %d %llu %llu %llu %llu %d %d %.*s\n", (int)a->kind, (unsigned long long)(uintptr_t)a->address, (unsigned long long)a->size,
+              (unsigned long long)a->rows, (unsigned long long)a->pitch, a->vague, a->member, (int)strcspn(a->argument, " "), a->argument);
     }
     uint64_t result = now->passed[number];
     pthread_mutex_unlock(&lock);
