@@ -1,14 +1,15 @@
 #!/usr/bin/env python
 """Operators that are wrong on purpose, and where that is noticed: a table; exit status 1 where one is missed.
 
-    scripts/fault_table.py                     torch_npu training (where it is installed) and a C++ program
+    scripts/fault_table.py                     a C++ program, training in torch_npu (where it is installed) and MindSpore
+    scripts/fault_table.py --write             also docs/results/faults.md
     scripts/fault_table.py --kind stale        one kind of fault
     scripts/fault_table.py --references        every reference made wrong, judged by the standard and the cases of verify
     scripts/fault_table.py --references --family norm --all      of one family, by all cases of the suite
 
-The first two run programs under the layer's check. The emulated device makes the faults (ASCEND_EMULATOR_FAULT,
-docs/emulator/reference.md). A row is right where every launch that the check names is of the faulty operator, and there is
-one; "no fault" is right where none is named.
+The first ones run programs under the layer's check; ASCEND_ACLNN_MINDSPORE names a Python that has MindSpore. The emulated
+device makes the faults (ASCEND_EMULATOR_FAULT, docs/emulator/reference.md). A row is right where every launch that the check
+names is of the faulty operator, and there is one; "no fault" is right where none is named.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 TRAINING = """
 import torch, torch_npu
@@ -47,6 +49,31 @@ for _ in range(2):
     loss.backward()
     optimizer.step()
     loss.item()
+side = torch.npu.Stream()
+with torch.npu.stream(side):  # nobody waits for it before the end
+    late = torch.neg(net.first.weight.detach())
+torch.npu.synchronize()
+"""
+
+MINDSPORE = """
+import numpy as np
+import mindspore as ms
+from mindspore import Tensor, mint
+
+ms.set_context(mode=ms.PYNATIVE_MODE, device_target="Ascend")
+x, y, w = (Tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32)) for shape in ((64, 32), (64, 16), (32, 16)))
+
+def loss(weight):
+    distance = mint.tanh(mint.matmul(x, weight)) - y
+    return mint.mean(distance * distance)
+
+for _ in range(2):
+    value, gradient = ms.value_and_grad(loss, 0)(w)
+    w = w - 0.1 * gradient
+    value.asnumpy()
+with ms.runtime.StreamCtx(ms.runtime.Stream()):
+    late = mint.neg(w)
+ms.runtime.synchronize()
 """
 
 C_PLUS_PLUS = r"""
@@ -54,6 +81,7 @@ C_PLUS_PLUS = r"""
 #include "aclnnop/aclnn_matmul.h"
 #include "aclnnop/aclnn_mm.h"
 #include "aclnnop/aclnn_mul.h"
+#include "aclnnop/aclnn_neg.h"
 #include "aclnnop/aclnn_relu.h"
 #include "aclnnop/aclnn_softmax.h"
 #include <vector>
@@ -105,6 +133,12 @@ int main() {
         run(aclnnRelu, size, executor);
         aclnnSoftmaxGetWorkspaceSize(hidden.tensor, -1, result.tensor, &size, &executor);
         run(aclnnSoftmax, size, executor);
+        aclrtStream side = nullptr; /* nobody waits for it before the end */
+        aclrtCreateStream(&side);
+        aclnnNegGetWorkspaceSize(result.tensor, hidden.tensor, &size, &executor);
+        aclnnNeg(nullptr, 0, executor, side);
+        aclrtSynchronizeDevice();
+        aclrtDestroyStream(side);
         aclDestroyScalar(scale);
     }
     aclrtDestroyStream(stream);
@@ -113,17 +147,19 @@ int main() {
 }
 """
 
-# Kind of fault -> the operator that has it, in training and in C++.
+# Kind of fault -> the operator that has it, in C++, torch_npu and MindSpore. "late": it fails on another stream.
 FAULTS = {
-    "wrong-rounding": ("aclnnMuls", "aclnnMuls"),
-    "wrong-element": ("aclnnReduceSum", "aclnnSoftmax"),
-    "axes-swapped": ("aclnnMm", "aclnnMm"),
-    "tail": ("aclnnLayerNormBackward", "aclnnMm"),
-    "low-precision": ("aclnnAddmm", "aclnnMm"),
-    "stale": ("aclnnEmbedding", "aclnnRelu"),
-    "fail": ("aclnnRelu", "aclnnMm"),
-    "": ("", ""),
+    "wrong-rounding": ("aclnnMuls", "aclnnMuls", "aclnnMuls"),
+    "wrong-element": ("aclnnSoftmax", "aclnnReduceSum", "aclnnMean"),
+    "axes-swapped": ("aclnnMm", "aclnnMm", "aclnnMatmul"),
+    "tail": ("aclnnMm", "aclnnLayerNormBackward", "aclnnTanh"),
+    "low-precision": ("aclnnMm", "aclnnAddmm", "aclnnMatmul"),
+    "stale": ("aclnnRelu", "aclnnEmbedding", "aclnnTanh"),
+    "fail": ("aclnnMm", "aclnnRelu", "aclnnTanh"),
+    "late": ("aclnnNeg", "aclnnNeg", "aclnnNeg"),
+    "": ("", "", ""),
 }
+PROGRAMS = ("C++", "torch_npu", "MindSpore")
 
 
 def findings(program: list[str], home: Path, fault: str, folder: Path) -> list[dict[str, Any]]:
@@ -131,7 +167,8 @@ def findings(program: list[str], home: Path, fault: str, folder: Path) -> list[d
     from ascend_aclnn.cli.emulator import environment
 
     report = folder / "report.json"
-    variables = environment(home, ASCEND_EMULATOR_FAULT=fault, ASCEND_EMULATOR_LEAKS="0", OMP_NUM_THREADS="1")
+    settings = {"ASCEND_EMULATOR_FAULT": fault, "ASCEND_EMULATOR_LEAKS": "0", "OMP_NUM_THREADS": "1", "GLOG_v": "4"}
+    variables = environment(home, **settings)
     command = [
         sys.executable,
         "-m",
@@ -259,7 +296,8 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=[kind for kind in FAULTS if kind])
-    parser.add_argument("--no-torch", action="store_true", help="the C++ program only")
+    parser.add_argument("--program", nargs="+", choices=PROGRAMS, default=PROGRAMS, help="only these (default: all)")
+    parser.add_argument("--write", action="store_true", help="also write docs/results/faults.md")
     parser.add_argument("--references", action="store_true", help="faults in references, by the cases of verify")
     parser.add_argument("--family", nargs="+", default=[], metavar="F", help="with --references: of these")
     parser.add_argument("--all", action="store_true", help="with --references: all cases of the suite")
@@ -268,6 +306,7 @@ def main() -> int:
         return 1 if reference_table(options.family, options.all) else 0
     home = build()
     missed = 0
+    rows: list[list[str]] = []
     print(f"{'program':10} {'fault':16} {'in operator':26} {'named first':32} {'all named':20}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -276,24 +315,47 @@ def main() -> int:
         places = [f"-I{home / 'include'}", f"-L{home / 'lib64'}", "-lopapi", "-lnnopbase", "-lascendcl"]
         subprocess.run([find_compiler(), str(source), *places, "-lstdc++", "-o", str(binary)], check=True)
         programs = {"C++": [str(binary)]}
-        if importlib.util.find_spec("torch_npu") and not options.no_torch:
+        if importlib.util.find_spec("torch_npu"):
             programs["torch_npu"] = [sys.executable, "-c", TRAINING]
+        if os.environ.get("ASCEND_ACLNN_MINDSPORE"):
+            programs["MindSpore"] = [os.environ["ASCEND_ACLNN_MINDSPORE"], "-c", MINDSPORE]
         for title, program in programs.items():
             for kind, operators in FAULTS.items():
-                if options.kind not in (None, kind):
+                if options.kind not in (None, kind) or title not in options.program:
                     continue
-                operator = operators[title == "C++"]
-                found = findings(program, home, f"{operator}:{kind}" if kind else "", folder)
+                operator = operators[PROGRAMS.index(title)]
+                made = "fail" if kind == "late" else kind
+                found = findings(program, home, f"{operator}:{made}" if kind else "", folder)
                 names = {finding["operator"] for finding in found}
                 right = names == ({operator} if kind else set())
                 missed += not right
                 first = f"#{found[0]['index']} {found[0]['operator']}" if found else "none"
                 verdict = "" if right else "  MISSED"
+                rows.append(
+                    [f"{title}: {kind or 'no fault'}", operator, first, str(len(found)), "yes" if right else "NO"]
+                )
                 print(
                     f"{title:10} {kind or 'no fault':16} {operator:26} {first:32} {len(found):3} launches{verdict}",
                     flush=True,
                 )
+    if options.write:
+        write(rows)
     return 1 if missed else 0
+
+
+def write(rows: list[list[str]]) -> None:
+    """The table as a page."""
+    import bench_results
+
+    text = (
+        "One operator of a program is wrong on purpose, and `layer run --check` names launches: right where there is one, and "
+        "each is of that operator. Kinds: [faults on purpose](../emulator/reference.md#faults-on-purpose); late: the operator "
+        "fails on a stream for which nobody waits."
+    )
+    head = ["", "in operator", "named first", "launches named", "right"]
+    bench_results.write(
+        "faults", "Faults on purpose", "scripts/fault_table.py --write", text, [bench_results.Table(head, rows)]
+    )
 
 
 if __name__ == "__main__":

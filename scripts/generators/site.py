@@ -62,6 +62,7 @@ NAVIGATION = (
     ("docs/results/races.md", "Deleted waits", "删去的等待"),
     ("docs/results/validate.md", "The cost of validation", "校验的开销"),
     ("docs/results/layer.md", "The layer", "录制层"),
+    ("docs/results/faults.md", "Faults on purpose", "故意注入的错误"),
     ("docs/results/collectives.md", "Collectives", "集合通信"),
     ("docs/results/collectives-ranks.md", "Collectives of many ranks", "集合通信（多 rank）"),
     ("docs/results/import.md", "Import", "导入耗时"),
