@@ -109,23 +109,27 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
 
     progress = Progress(f"building the emulated device of CANN {options.cann}", sum(map(len, sources.values())))
     with progress, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        objects = {
-            library: [pool.submit(compile_one, path, flags_of(library)) for path in paths]
-            for library, paths in sources.items()
-        }
-        for library, parts in parts_of.items():
-            object_files = [str(future.result()) for future in objects[library]]
-            links = [
-                f"-L{lib64}",
-                "-Wl,--no-as-needed",
-                *(f"-l:{name}" for name in parts.needs),
-                "-Wl,--as-needed",
-                "-lm",
-            ]
-            run_compiler([*link(library), "-o", str(lib64 / library), *object_files, *links])
-        for library, target in targets.items():
-            object_files = [str(future.result()) for future in objects[library]]
-            run_compiler([*link(library), f"-Wl,--filter={target}", "-o", str(lib64 / library), *object_files])
+        try:
+            objects = {
+                library: [pool.submit(compile_one, path, flags_of(library)) for path in paths]
+                for library, paths in sources.items()
+            }
+            for library, parts in parts_of.items():
+                object_files = [str(future.result()) for future in objects[library]]
+                links = [
+                    f"-L{lib64}",
+                    "-Wl,--no-as-needed",
+                    *(f"-l:{name}" for name in parts.needs),
+                    "-Wl,--as-needed",
+                    "-lm",
+                ]
+                run_compiler([*link(library), "-o", str(lib64 / library), *object_files, *links])
+            for library, target in targets.items():
+                object_files = [str(future.result()) for future in objects[library]]
+                run_compiler([*link(library), f"-Wl,--filter={target}", "-o", str(lib64 / library), *object_files])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # what fails need not compile the rest first
+            raise
     files.remove_tree(work)
 
 
