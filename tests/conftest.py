@@ -49,6 +49,22 @@ hypothesis.settings.load_profile("suite")
 SHARED = Path(__file__).parents[2] / "shared"
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """torch_npu's tests, which take longest, begin first: begun last, one of them runs alone in the end.
+
+    xdist gives each worker an equal part of the items, in their order.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    longest = [item for item in items if item.get_closest_marker("clients") is not None]
+    others = [item for item in items if item.get_closest_marker("clients") is None]
+    share = -(-len(others) // workers)
+    items.clear()
+    for number in range(workers):
+        items += longest[number::workers]
+        items += others[number * share : (number + 1) * share]
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Keeps modules and thousands of tests, which live to the end, out of every garbage collection of a test."""
     gc.collect()
