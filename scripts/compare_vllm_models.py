@@ -28,7 +28,6 @@ class Row(NamedTuple):
     lora: bool = False
     quantised: bool = False  # W8A8: weights by output, activations by token
     length: int = 12  # of prompts
-    drafted: bool = False  # by an EAGLE model of random weights, which guesses nearly nothing right
     sleeps: int = 0  # sleeps at this level, and wakes, before it answers
 
 
@@ -47,7 +46,6 @@ ROWS = {
     "deepseek-v2-bfloat16": Row("deepseek_v2", "bfloat16"),
     "ngram": Row("llama", options=(_NGRAM,)),
     "ngram-graphs": Row("llama", options=(_NGRAM, _GRAPHS)),
-    "eagle": Row("llama", drafted=True),
     "prefix-caching": Row("llama", options=(("enable_prefix_caching", True),), length=300),
     "chunked-prefill": Row("llama", options=(("max_num_batched_tokens", 64),), length=200),
     # Below rank 128 vllm-ascend launches kernels of its own (bgmv_shrink); from there on it takes vLLM's own functions.
@@ -81,25 +79,6 @@ def make_lora(directory: Path, model: Any, rank: int = 8) -> None:
     save_file(tensors, directory / "adapter_model.safetensors")
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": targets, "bias": "none"}
     (directory / "adapter_config.json").write_text(json.dumps(config))
-
-
-def make_eagle(directory: Path, model: Any) -> None:
-    """A draft model of one layer: it takes a token's embedding beside the hidden state that led to it."""
-    from safetensors.torch import save_file
-
-    directory.mkdir()
-    generator = torch.Generator().manual_seed(2)
-    tensors = {
-        name.removeprefix("model."): torch.randn(weight.shape, generator=generator) * 0.05
-        for name, weight in model.state_dict().items()
-        if name.startswith("model.layers.0.") and "input_layernorm" not in name
-    }
-    hidden = model.config.hidden_size
-    tensors["fc.weight"] = torch.randn(hidden, 2 * hidden, generator=generator) * 0.05
-    tensors["embed_tokens.weight"] = model.state_dict()["model.embed_tokens.weight"]
-    save_file({name: tensor.half().contiguous() for name, tensor in tensors.items()}, directory / "model.safetensors")
-    config = {**model.config.to_dict(), "num_hidden_layers": 1, "dtype": "float16"}
-    (directory / "config.json").write_text(json.dumps(config))
 
 
 def quantise(directory: Path, model: Any) -> None:
@@ -151,9 +130,6 @@ def generate(directory: Path, row: Row) -> None:
         **_SMALL,
     }
     options |= {"enable_prefix_caching": False, "enable_lora": row.lora, **dict(row.options)}
-    if row.drafted:
-        draft = {"method": "eagle", "model": str(directory / "draft"), "num_speculative_tokens": 2}
-        options["speculative_config"] = draft
     llm = LLM(str(directory), dtype=row.dtype, **options)
     loaded = time.perf_counter()
     greedy = SamplingParams(temperature=0, max_tokens=TOKENS, ignore_eos=True)
@@ -197,8 +173,6 @@ def main(names: list[str]) -> int:
             model = make(directory, row.kind, getattr(torch, row.dtype))
             if row.lora:
                 make_lora(directory / "adapter", model)
-            if row.drafted:
-                make_eagle(directory / "draft", model)
             if row.quantised:
                 quantise(directory, model)
             # A process of its own: vLLM forks its engine, and torch's threads do not survive that.

@@ -64,3 +64,29 @@ def test_rope(aclnn_backend, neox, by_position, width):
             c, s = np.float32(cos[token, i]), np.float32(sin[token, i])
             expected[token, head, [first, second]] = x * c - y * s, y * c + x * s
         assert (tensor.numpy() == expected.astype(np.float16)).all()
+
+
+@pytest.mark.parametrize("greedy", [None, [True, False, True, True, True]], ids=["all", "some"])
+@pytest.mark.parametrize("counts", [[2, 3, 0, 1, 3], [1, 1, 1, 1, 1]], ids=["any", "one"])
+def test_greedy_rejection(aclnn_backend, counts, greedy):
+    most, ends = 3, np.cumsum(counts).astype(np.int32)
+    random = np.random.default_rng(4)
+    targets = random.integers(10, 99, ends[-1]).astype(np.int64)
+    drafts = np.where(random.random(ends[-1]) < 0.7, targets, 5).astype(np.int32)
+    bonus = random.integers(100, 199, (5, 1)).astype(np.int32)
+    output = np.full((5, most + 1), -1, np.int32)
+    expected = output.copy()
+    for request, (count, end) in enumerate(zip(counts, ends)):
+        if greedy is not None and not greedy[request]:
+            continue
+        for place in range(count):
+            token = end - count + place
+            expected[request, place] = targets[token]
+            if drafts[token] != targets[token]:
+                break
+        else:
+            expected[request, count] = bonus[request, 0]
+    tensor = aclnn.asarray(output)
+    mask = None if greedy is None else np.array(greedy)
+    ops.triton_reject_greedy(tensor, None if max(counts) == 1 else ends, drafts, targets, bonus, mask, 5)
+    assert (tensor.numpy() == expected).all()

@@ -220,3 +220,102 @@ def _launch_rope_of_one(
     **_: Any,
 ) -> None:
     ops.triton_rope(qk_ptr, None, cos_ptr, sin_ptr, cos_sin_ptr, pos_ptr, rope_dim, IS_NEOX_STYLE)
+
+
+# ------------------------------------------------------------------------------------------------- greedy rejection
+
+aclnn.register_operator(
+    """
+aclnnStatus aclnnTritonRejectGreedyGetWorkspaceSize(
+    const aclTensor *outputTokenIds, const aclTensor *cuNumDraftTokensOptional, const aclTensor *draftTokenIds,
+    const aclTensor *targetArgmax, const aclTensor *bonusTokenIds, const aclTensor *isGreedyOptional, int64_t requests,
+    uint64_t *workspaceSize, aclOpExecutor **executor);
+""",
+    directions={"outputTokenIds": "inout"},
+)
+
+rule(
+    "aclnnTritonRejectGreedy",
+    dtypes(
+        "INT32 INT64", "outputTokenIds", "cuNumDraftTokensOptional", "draftTokenIds", "targetArgmax", "bonusTokenIds"
+    ),
+    dtypes("BOOL", "isGreedyOptional"),
+    tiling(
+        rank(2, "outputTokenIds"),
+        rank(1, "cuNumDraftTokensOptional", "draftTokenIds", "targetArgmax", "isGreedyOptional"),
+        require("draftTokenIds == targetArgmax", argument="targetArgmax"),
+        require("0 <= requests <= outputTokenIds[0]", "requests <= bonusTokenIds.size", argument="requests"),
+        require(
+            "cuNumDraftTokensOptional is None or requests <= cuNumDraftTokensOptional[0]",
+            argument="cuNumDraftTokensOptional",
+        ),
+        require("isGreedyOptional is None or requests <= isGreedyOptional[0]", argument="isGreedyOptional"),
+    ),
+)
+
+
+@reference("aclnnTritonRejectGreedy", raw=True)
+def reject_greedy(
+    _: Array,
+    ends: Optional[Array],
+    drafts: Array,
+    targets: Array,
+    bonus: Array,
+    greedy: Optional[Array],
+    requests: int,
+    *,
+    out: Sequence[Array],
+) -> None:
+    """A greedy request gets the model's own tokens up to the first that was not drafted, and behind all of them its bonus.
+
+    ``ends`` counts the drafts of all requests so far; without it each request has one.
+    """
+    output = out[0]
+    last = np.arange(1, requests + 1) if ends is None else ends[:requests].astype(np.int64)
+    counts = np.diff(last, prepend=0)
+    if requests and not (counts.min() >= 0 and counts.max() < output.shape[1] and last[-1] <= len(drafts)):
+        raise DataError(
+            "cuNumDraftTokensOptional",
+            f"is {last.tolist()}; it must rise by less than {output.shape[1]}, to at most {len(drafts)}",
+        )
+    chosen = np.ones(requests, bool) if greedy is None else greedy[:requests]
+    place = np.arange(output.shape[1] - 1)
+    drafted = place < counts[:, None]
+    at = np.where(drafted, (last - counts)[:, None] + place, 0)
+    target = targets[at] if targets.size else np.zeros(at.shape, targets.dtype)
+    accepted = drafted & (drafts[at] == target) if drafts.size else drafted
+    before = np.cumprod(np.pad(accepted, ((0, 0), (1, 0)), constant_values=True)[:, :-1], axis=1).astype(bool)
+    written = drafted & before & chosen[:, None]
+    output[:requests, :-1][written] = target[written]
+    whole = np.flatnonzero((accepted == drafted).all(axis=1) & chosen)
+    output[whole, counts[whole]] = bonus.reshape(-1)[whole]
+
+
+@triton_kernel(f"{_KERNELS}.reject_sample.rejection_greedy_sample_triton")
+def _launch_reject_greedy(
+    *,
+    output_token_ids_ptr: Any,
+    cu_num_draft_tokens_ptr: Any,
+    draft_token_ids_ptr: Any,
+    target_argmax_ptr: Any,
+    bonus_token_ids_ptr: Any,
+    is_greedy_ptr: Any,
+    vec_len: int,
+    **_: Any,
+) -> None:
+    drafts = (draft_token_ids_ptr, target_argmax_ptr, bonus_token_ids_ptr)
+    ops.triton_reject_greedy(output_token_ids_ptr, cu_num_draft_tokens_ptr, *drafts, is_greedy_ptr, vec_len)
+
+
+@triton_kernel(f"{_KERNELS}.reject_sample.rejection_greedy_sample_spec_len_1_triton")
+def _launch_reject_greedy_of_one(
+    *,
+    output_token_ids_ptr: Any,
+    draft_token_ids_ptr: Any,
+    target_argmax_ptr: Any,
+    bonus_token_ids_ptr: Any,
+    vec_len: int,
+    **_: Any,
+) -> None:
+    drafts = (draft_token_ids_ptr, target_argmax_ptr, bonus_token_ids_ptr)
+    ops.triton_reject_greedy(output_token_ids_ptr, None, *drafts, None, vec_len)
