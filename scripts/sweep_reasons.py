@@ -33,7 +33,7 @@ SLOWER = {
     "activation: log_softmax_backward": _FLOAT64,
     "activation: gelu": "exact erf, whose tail takes forty operations and exp",
     "norm: layer_norm": "mean and variance are float64 sums in one order, one pass over the row for each",
-    "norm: layer_norm_backward": "the weight's gradient is summed in float64, row by row, from a whole array",
+    "norm: layer_norm_backward": "the weight's gradient is summed in float64, row by row, from terms of blocks",
     "norm: group_norm": "mean and variance are float64 sums in one order; the norm is a second pass",
     "norm: batch_norm": "mean and variance are float64 sums over planes",
     "norm: add_rms_norm": "the sum is rounded to the data type before its norm, as in the kernel, in a pass of its own",
@@ -83,7 +83,6 @@ SLOWER_ALONE = {
 
 LARGER = {
     "math: unique2": "a sorted copy of all elements with their places",
-    "norm: layer_norm_backward": "the weight's terms are one float32 array of the input's shape",
     "index: index": "a copy of the result",
     "index: masked_select": "the places of the selected elements, 8 bytes each",
     "index: nonzero": "the coordinates of each axis, before they are joined",
