@@ -7,6 +7,6 @@ ascend-aclnn emulator run --soc Ascend910_9391 --operators sgl_kernel_npu_operat
 
 from __future__ import annotations
 
-from sgl_kernel_npu_operators import experts
+from sgl_kernel_npu_operators import attention, experts
 
-__all__ = ["experts"]
+__all__ = ["attention", "experts"]
