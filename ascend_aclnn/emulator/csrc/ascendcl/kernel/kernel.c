@@ -292,6 +292,16 @@ static int compute(const char *name, emu_stream *stream, const host_arguments *a
     return status;
 }
 
+/* Where the cores of a kernel of cube and vector cores would wait for each other: launchers pass it as the first argument. Nothing
+ * that runs here reads it. */
+API aclError aclrtGetHardwareSyncAddr(void **addr) {
+    ENTER("aclrtGetHardwareSyncAddr");
+    static uint64_t synchronisation;
+    if (addr == NULL) return emu_null_argument("addr");
+    *addr = &synchronisation;
+    return 0;
+}
+
 /* Launches a kernel; what cannot be launched breaks the stream. */
 static int launch_name(const char *name, aclrtStream handle, const host_arguments *arguments) {
     EMU_HELD emu_stream *stream = NULL;
