@@ -52,6 +52,10 @@ check(ctypes.CDLL("libruntime.so").rtGetSocVersion(name, 50))
 print(name.value.decode())
 
 check(cann.aclInit(None))
+if hasattr(cann, "aclrtGetHardwareSyncAddr"):  # launchers of kernels of cube and vector cores ask for it first
+    address = VOID()
+    check(cann.aclrtGetHardwareSyncAddr(ctypes.byref(address)))
+    assert address.value
 check(cann.aclrtSetDevice(0))
 
 def stream():
