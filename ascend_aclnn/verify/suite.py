@@ -26,6 +26,8 @@ from ascend_aclnn.verify.cases import cases
 from ascend_aclnn.verify.ranks import WORKS
 
 FOLDER = Path(__file__).parent / "suite"
+TURNS = 32  # of ``again``
+_STRIDE = 1 << 20  # between the seeds of its turns
 _TOLERANCE = 0.02  # of a mean magnitude: other orders of sums, other versions of NumPy
 _LINE = re.compile(r"(\w+)/(\d+) (.+?) -> (.*)")
 _OUTPUT = re.compile(r"(\w+\[[\d,]*\])(?: (\S+))?(?: \+(\d+))?")
@@ -118,6 +120,14 @@ def sample(items: Sequence[Numbered], count: int, seed: int) -> list[Numbered]:
     return sorted(chosen, key=lambda item: item.number)
 
 
+def again(items: Iterable[Numbered]) -> Iterator[Numbered]:
+    """The cases of random numbers over and over, with other numbers: of small results one set says little about rounding."""
+    chosen = [item for item in items if item.case.values in RANDOM and not item.case.layout and item.case.size != 0]
+    for turn in range(1, TURNS + 1):
+        for item in chosen:
+            yield item._replace(case=item.case._replace(seed=item.case.seed + turn * _STRIDE), expected=None)
+
+
 def describe(results: Sequence[Any], random_values: bool = False) -> str:
     """The results of a case as the suite has them; of random ones the types and shapes."""
     return "; ".join(_described(value, random_values) for value in arrays(list(results)))
@@ -165,6 +175,7 @@ def _same_output(expected: str, found: str, figures: bool) -> bool:
 
 __all__ = [
     "Numbered",
+    "again",
     "describe",
     "difference",
     "enumerated",

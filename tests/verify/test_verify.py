@@ -154,6 +154,13 @@ def test_a_wrong_rounding_of_float32_is_found_where_it_is_rounded_once(emulator_
     assert [fault for fault in found.faults if "FLOAT," in fault["case"] and "rounded wrongly" in fault["text"]]
 
 
+def test_a_wrong_rounding_of_small_results_is_found(emulator_home: Path) -> None:
+    """Of which each case has three elements: its numbers are drawn again until there are enough."""
+    found = outcomes(emulator_home, ["aclnnStd"], "aclnnStd:wrong-rounding")["aclnnStd"]
+    assert [fault["case"] for fault in found.faults if "rounded wrongly" in fault["text"]] == ["all cases"] * 2
+    assert found.cases < 12
+
+
 def test_a_fault_that_begins_later_is_found(emulator_home: Path) -> None:
     found = outcomes(emulator_home, ["aclnnRmsNorm"], "aclnnRmsNorm:after=2:stale")["aclnnRmsNorm"]
     usual = suite.usual(suite.numbered(catalog.get("aclnnRmsNorm"), SOC))
