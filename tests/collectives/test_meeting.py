@@ -138,21 +138,25 @@ class Jobs:
             self._take(60)
 
 
+# In the names of jobs, so that those of tests that run at the same time, in another process, are others.
+PORT = str(20000 + os.getpid() % 40000)
+
+
 def mpich(job: str, rank: int) -> dict[str, str]:
     return {"PMI_RANK": str(rank), "PMI_SIZE": "2"}
 
 
 def open_mpi(job: str, rank: int) -> dict[str, str]:
-    return {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2", "PMIX_NAMESPACE": f"prterun-{job}@1"}
+    return {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2", "PMIX_NAMESPACE": f"prterun-{PORT}{job}@1"}
 
 
 def slurm(job: str, rank: int) -> dict[str, str]:
-    names = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": str(ord(job)), "SLURM_STEP_NUM_NODES": "1"}
+    names = {"SLURM_JOB_ID": PORT, "SLURM_STEP_ID": str(ord(job)), "SLURM_STEP_NUM_NODES": "1"}
     return {"SLURM_PROCID": str(rank), "SLURM_NTASKS": "2", **names}
 
 
 def by_hand(job: str, rank: int) -> dict[str, str]:
-    return {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    return {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": PORT}
 
 
 # With A first: the jobs are alike.
@@ -207,7 +211,7 @@ def test_a_missing_rank_is_named_with_the_job() -> None:
     jobs = Jobs({"A": [by_hand("A", 0)]}, timeout=0.3)
     jobs.start("A", 0)
     (text,) = jobs.end().values()
-    assert "TimeoutError: rank 0 waited 0.3 s in vain for the ranks [1]" in text and "MASTER_PORT=29500" in text
+    assert "TimeoutError: rank 0 waited 0.3 s in vain for the ranks [1]" in text and f"MASTER_PORT={PORT}" in text
     assert "ASCEND_ACLNN_JOB" in text
 
 
@@ -277,7 +281,7 @@ def test_a_rank_of_another_job_with_the_same_key_is_told(hosts: tuple[int, list[
     jobs.wait_for("B", 0)  # while rank 0 of A still listens
     found = jobs.end()
     assert found["A", 0] == found["A", 1] == 3
-    assert "is of another job, MASTER_PORT=29500" in found["B", 0]
+    assert f"is of another job, MASTER_PORT={PORT}" in found["B", 0]
 
 
 def _meet_twice(variables: dict[str, str], results: Any) -> None:
@@ -377,15 +381,21 @@ def test_what_the_environment_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
         Communicator.from_env()
 
 
-def _connect_as_another_user(results: Any) -> None:
+def _meetings() -> set[str]:
+    """The names of all sockets at which a rank 0 listens on this host."""
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    return {line.split()[-1] for line in lines if "ascend_aclnn.meeting" in line}
+
+
+def _connect_as_another_user(names: set[str], results: Any) -> None:
     os.setuid(65534)
-    names = [
-        line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if "ascend_aclnn.meeting" in line
-    ]
     found = []
     for name in names:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.connect(b"\0" + name[1:].encode())
+            try:
+                connection.connect(b"\0" + name[1:].encode())
+            except ConnectionRefusedError:
+                continue  # of another test, that has ended
             connection.settimeout(10)
             with contextlib.suppress(OSError):
                 connection.sendall(b"ASCENDH1" + bytes(32))
@@ -399,11 +409,12 @@ def _connect_as_another_user(results: Any) -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 def test_another_user_is_turned_away() -> None:
     jobs, results = Jobs({"A": [by_hand("A", rank) for rank in range(2)]}, timeout=30), FORK.Queue()
+    others = _meetings()
     jobs.start("A", 0)
     deadline = time.monotonic() + 20
-    while "ascend_aclnn.meeting" not in Path("/proc/net/unix").read_text() and time.monotonic() < deadline:
+    while not _meetings() - others and time.monotonic() < deadline:
         time.sleep(0.01)
-    other = FORK.Process(target=_connect_as_another_user, args=(results,))
+    other = FORK.Process(target=_connect_as_another_user, args=(_meetings() - others, results))
     other.start()
     found = results.get(timeout=30)
     assert found and set(found) == {b""}
