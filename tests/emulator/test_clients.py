@@ -129,8 +129,9 @@ def test_profilers(profiler: str) -> None:
     assert "profiled" in run(["profiled.py", profiler], TASK_QUEUE_ENABLE="0")
 
 
-def test_torch_npus_profiler_with_its_task_queue() -> None:
-    assert "profiled" in run(["profiled.py", "torch_npu_profiler"], TASK_QUEUE_ENABLE="1")
+@pytest.mark.parametrize("profiler", ["torch_npu_profiler", "torch_profiler_with_queue"])
+def test_profilers_with_a_task_queue(profiler: str) -> None:
+    assert "profiled" in run(["profiled.py", profiler], TASK_QUEUE_ENABLE="1")
 
 
 @pytest.mark.parametrize("release", ["8.1.RC1", "9.0.0"])

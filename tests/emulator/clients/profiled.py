@@ -20,20 +20,28 @@ def step(net, optimizer, x):
 
 
 def check_trace(events, launched):
-    """A trace by the format's rules: spans have places and lengths, and each arrow two ends at the begin of a span."""
+    """A trace by the format's rules: spans have places and lengths; an arrow begins inside a span and ends where one begins."""
     flows = {"s": {}, "f": {}}
-    spans = set()
+    spans, lengths = set(), []
     for event in events:
         assert (event["ph"] in "XMCiIsfbeNB" and "pid" in event) or event["ph"] in "iI", event
         if event["ph"] == "X":
             assert float(event["ts"]) >= 0 and float(event["dur"]) >= 0 and event["name"], event
             spans.add((event["pid"], event["tid"], float(event["ts"])))
+            lengths.append((event["pid"], event["tid"], float(event["ts"]), float(event["dur"])))
         elif event["ph"] in "sf" and launched(event):
             flows[event["ph"]].setdefault(event["id"], []).append(event)
     assert flows["f"] and flows["s"].keys() >= flows["f"].keys()
     for ends in flows["f"].values():
         for end in ends:
             assert (end["pid"], end["tid"], float(end["ts"])) in spans, end
+    for begins in flows["s"].values():
+        for begin in begins:
+            at = float(begin["ts"])
+            inside = (
+                ts <= at <= ts + dur for pid, tid, ts, dur in lengths if (pid, tid) == (begin["pid"], begin["tid"])
+            )
+            assert any(inside), begin
     return flows
 
 
@@ -54,6 +62,20 @@ def torch_profiler(place, net, optimizer, x):
     with torch.autograd.profiler.profile() as old:
         step(net, optimizer, x)
     assert any("mm" in row.key for row in old.key_averages())
+
+
+def torch_profiler_with_queue(place, net, optimizer, x):
+    """With a task queue a thread launches that has none of torch's operators: kernels have rows, and no arrows."""
+    with torch.profiler.profile() as profile:
+        step(net, optimizer, x)
+    path = place / "torch.json"
+    profile.export_chrome_trace(str(path))
+    events = json.loads(path.read_text())["traceEvents"]
+    kernels = [event for event in events if event.get("cat") == "kernel"]
+    assert len(kernels) > 10 and any("Relu" in event["name"] for event in kernels), kernels
+    assert all(event["dur"] >= 0 and event["args"]["streamId"] for event in kernels)
+    check_trace(events, lambda event: event.get("cat") == "fwdbwd")
+    assert {"aten::addmm", "aten::relu"} <= {event["name"] for event in events if event.get("cat") == "cpu_op"}
 
 
 def torch_npu_profiler(place, net, optimizer, x):
