@@ -62,7 +62,7 @@ class Executor:
             self._spent = "has run; make it with repeatable=True to run it often"
         observer = call.observer
         if observer is not None:
-            observer.observe(self.operator, self._values, stream, lambda: self._run(stream))
+            observer.observe(self.operator.name, self._values, stream, lambda: self._run(stream))
         else:
             self._run(stream)
 

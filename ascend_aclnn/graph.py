@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Callable, NoReturn, Optional
 
+from ascend_aclnn import call
 from ascend_aclnn.backends.interface import current_backend
 from ascend_aclnn.core.errors import FORKED, INVALID_HANDLE, INVALID_PARAM, MODEL_CAPTURED, AclError
 from ascend_aclnn.core.graph_record import GraphNode
@@ -135,7 +136,11 @@ class Graph:
         if self._updated is not None:
             updated, self._updated = self._updated, None
             (current_stream() if stream is None else stream).wait_stream(updated)
-        replay(stream)
+        observer = call.observer
+        if observer is None:
+            replay(stream)
+        else:
+            observer.observe("Graph.replay", (), stream, lambda: replay(stream))
 
     @contextlib.contextmanager
     def update(self, group: TaskGroup, stream: Optional[Stream] = None) -> Iterator[None]:

@@ -23,7 +23,6 @@ import numpy as np
 
 from ascend_aclnn import call
 from ascend_aclnn.backends.interface import Backend, current_backend
-from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core import notebook
 from ascend_aclnn.core.interface import MemoryBlock
 from ascend_aclnn.core.streams import Event, Stream, current_stream
@@ -35,7 +34,10 @@ _PEAK_STEP = 1.05  # the owners of memory are noted again where it has grown by 
 
 @dataclasses.dataclass
 class Launch:
-    """A call of an operator. Times are microseconds since the profile began; device times are NaN where they are not known."""
+    """A call of an operator, or a replay of a graph ("Graph.replay").
+
+    Times are microseconds since the profile began; device times are NaN where they are not known.
+    """
 
     operator: str
     begin: float
@@ -121,9 +123,7 @@ class Profile:
         """Whether this thread is inside of a call that is observed."""
         return getattr(self._inside, "call", False)
 
-    def observe(
-        self, operator: Operator, args: Sequence[Any], stream: Optional[Stream], perform: Callable[[], Any]
-    ) -> Any:
+    def observe(self, name: str, args: Sequence[Any], stream: Optional[Stream], perform: Callable[[], Any]) -> Any:
         """Makes a call and notes it; see ``call.Observer``."""
         self._inside.call = True
         try:
@@ -133,7 +133,7 @@ class Profile:
             end = time.perf_counter()
             if events is not None:
                 events[1].record(events[2])
-            self._note(operator, args, results, begin, end, events)
+            self._note(name, args, results, begin, end, events)
             return results
         finally:
             self._inside.call = False
@@ -149,7 +149,7 @@ class Profile:
 
     def _note(
         self,
-        operator: Operator,
+        name: str,
         args: Sequence[Any],
         results: Any,
         begin: float,
@@ -159,7 +159,7 @@ class Profile:
         tensors = [*_tensors(args), *_tensors(results if isinstance(results, tuple) else (results,))]
         used = self._used()
         launch = Launch(
-            operator.name,
+            name,
             (begin - self._begin) * 1e6,
             (end - begin) * 1e6,
             float("nan"),
@@ -299,8 +299,8 @@ def profile(device_time: bool = True, memory: bool = False) -> Profile:
 
     ``device_time=False`` leaves the streams alone: no events are recorded around each call. ``memory=True`` also notes which
     lines of the program own memory at its peak, which costs some microseconds for each allocation. The memory pool's peaks
-    begin again with the block. Operators of other packages (torch's own) are not seen; ``ascend-aclnn layer run`` sees all
-    clients. RuntimeError where profiles would nest.
+    begin again with the block. A replay of a graph is one row, "Graph.replay". Operators of other packages (torch's own) are
+    not seen; ``ascend-aclnn layer run`` sees all clients. RuntimeError where profiles would nest.
     """
     return Profile(device_time, memory)
 

@@ -27,15 +27,13 @@ from ascend_aclnn.core.torch_interop import is_torch_tensor
 
 
 class Observer(Protocol):
-    """Sees the calls of operators: ``profiling.Profile``."""
+    """Sees the calls of operators, and replays of graphs: ``profiling.Profile``."""
 
     def busy(self) -> bool:
         """Whether this thread is inside of a call that is observed."""
 
-    def observe(
-        self, operator: Operator, args: Sequence[Any], stream: Optional[Stream], perform: Callable[[], Any]
-    ) -> Any:
-        """Makes a call, by ``perform``; its results."""
+    def observe(self, name: str, args: Sequence[Any], stream: Optional[Stream], perform: Callable[[], Any]) -> Any:
+        """Makes a call of an operator, or a replay, by ``perform``; its results."""
 
 
 observer: Optional[Observer] = None
@@ -44,7 +42,7 @@ observer: Optional[Observer] = None
 def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]) -> Any:
     """One call of an operator; ``args`` has one item for each parameter of the Python function."""
     if observer is not None and not observer.busy():
-        return observer.observe(plan.operator, args, stream, lambda: call(plan, args, out, stream))
+        return observer.observe(plan.operator.name, args, stream, lambda: call(plan, args, out, stream))
     backend = current_backend()
     if stream is not None:
         check_stream(stream, backend)

@@ -57,6 +57,23 @@ def test_without_device_time_streams_are_left_alone(each_backend: Backend) -> No
     assert [row.operator for row in profile.operators] != [] and " - " in str(profile)
 
 
+def test_replays_of_graphs_are_seen(each_backend: Backend, tmp_path: Path) -> None:
+    stream, x = aclnn.Stream(), aclnn.asarray(X)
+    with aclnn.Graph() as graph:
+        with graph.capture(stream):
+            y = ops.add(x, x)
+        with aclnn.profile() as profile:
+            ops.add(x, x)
+            for _ in range(3):
+                graph.replay(stream)
+        assert np.array_equal(y.numpy(), 2 * X)
+    assert {row.operator: row.calls for row in profile.operators} == {"aclnnAdd": 1, "Graph.replay": 3}
+    assert all(launch.device >= 0 and launch.host > 0 for launch in profile.launches)
+    profile.save_trace(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text(), parse_constant=pytest.fail)["traceEvents"]
+    assert sum(event["ph"] == "f" for event in events) == 4
+
+
 def test_executors_and_other_threads_are_seen(each_backend: Backend) -> None:
     x, out = aclnn.asarray(X), aclnn.zeros(X.shape, "float16")
     with aclnn.profile() as profile:
@@ -140,8 +157,8 @@ def test_a_profile_records_no_events_in_a_capture(each_backend: Backend) -> None
             y = ops.add(x, x)
         graph.replay(stream)
         stream.synchronize()
-    assert [launch.operator for launch in profile.launches] == ["aclnnAdd"]
-    assert math.isnan(profile.launches[0].device)
+    assert [launch.operator for launch in profile.launches] == ["aclnnAdd", "Graph.replay"]
+    assert math.isnan(profile.launches[0].device) and profile.launches[1].device >= 0
     np.testing.assert_array_equal(y.numpy(), X + X)
     graph.close()
 
