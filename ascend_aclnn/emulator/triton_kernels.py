@@ -25,6 +25,8 @@ from ascend_aclnn.emulator import operators
 Launch = Callable[..., None]
 
 _kernels: dict[str, Launch] = {}
+# The parameter that has indices, of triton-ascend's extensions.
+_INDICES = {"get_element": 1, "extract_slice": 1, "insert_slice": 2}
 
 
 def triton_kernel(name: str) -> Callable[[Launch], Launch]:
@@ -148,6 +150,18 @@ def _add_extensions(interpreter: Any, builder: Any) -> None:
         if not hasattr(builder, name):
             setattr(builder, name, function)
 
+    def with_builder(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """A function of the language for interpreted kernels, in which numbers of loops are Python's, and not tensors."""
+        at = _INDICES.get(name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if at is not None and at < len(args):
+                indices = [interpreter._implicit_cvt(index) for index in args[at]]
+                args = (*args[:at], indices, *args[at + 1 :])
+            return function(*args, **{**kwargs, "_builder": interpreter.interpreter_builder})
+
+        return call
+
     patch = interpreter._patch_lang
     is_builtin = importlib.import_module("triton.language.core").is_builtin
 
@@ -155,7 +169,7 @@ def _add_extensions(interpreter: Any, builder: Any) -> None:
         """As the interpreter's, and functions of the language that a kernel's module imported by their names."""
         for name, value in list(function.__globals__.items()):
             if callable(value) and is_builtin(value):
-                function.__globals__[name] = functools.partial(value, _builder=interpreter.interpreter_builder)
+                function.__globals__[name] = with_builder(value, value.__name__)
         patch(function)
 
     interpreter._patch_lang = patch_with_globals

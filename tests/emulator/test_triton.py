@@ -37,6 +37,7 @@ class GridExecutor:
         self._restore_args_dev(args)
 
 def _patch_lang(fn): pass
+def _implicit_cvt(value): return f"tensor of {value}"
 
 class InterpretedFunction:
     def __init__(self, fn, **kwargs):
@@ -127,13 +128,13 @@ def test_parts_of_tensors_are_read_and_written(interpreter: ModuleType) -> None:
 def test_functions_that_a_kernels_module_imported_by_name_get_the_builder(
     interpreter: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def get_element(source: Any, *, _builder: Any = None) -> Any:
-        return source, _builder
+    def get_element(source: Any, indices: Any, _builder: Any = None) -> Any:
+        return source, indices, _builder
 
     get_element.builtin = True  # type: ignore[attr-defined]
     monkeypatch.setitem(globals(), "get_element", get_element)
     interpreter.InterpretedFunction(kernel)[(1,)]([], 1, 2)
-    assert globals()["get_element"]("x") == ("x", interpreter.interpreter_builder)
+    assert globals()["get_element"]("x", (2,)) == ("x", ["tensor of 2"], interpreter.interpreter_builder)
 
 
 def test_a_program_has_the_interpreter_extended_and_its_own_sitecustomize_run(
