@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ascend_aclnn.emulator.build import cache
+
 PLAIN = """
 from ascend_aclnn import emulator
 emulator.activate(soc="Ascend910_9391")
@@ -33,7 +35,9 @@ print(torch.ones(3).npu().add(1).cpu().tolist(), torch.npu.get_device_name(0))
 
 def run(program: str) -> list[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND_", "LD_LIBRARY", "TORCH_DEVICE"))}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    if cache.VARIABLE in os.environ:  # where `emulator_home` has been built
+        environment[cache.VARIABLE] = os.environ[cache.VARIABLE]
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
