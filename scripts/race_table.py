@@ -407,17 +407,17 @@ class Order:
         self._shared: dict[int, list[tuple[int, int, int, int]]] = {}  # of each process: start, end, file, offset
         self._accesses: list[Access] = []
         self._of: list[int] = []  # the process of each access
-        task = ""
+        self._tasks: dict[int, tuple[int, str]] = {}  # of each process the latest one
         for line in trace.read_text().splitlines():
             process, word, *rest = line.split(" ")
             self._process = int(process)
             self.waits.setdefault(self._process, set())
             if word == "task":
                 timeline, number, stream = int(rest[0]), rest[1], rest[2]
-                task = f"{rest[3]} {{}} ({number} of {stream} in {process})"
-                self._node(timeline)
+                name = f"{rest[3]} {{}} ({number} of {stream} in {process})"
+                self._tasks[self._process] = self._node(timeline), name
             elif word == "access":
-                self._access(task, rest)
+                self._access(rest)
             elif word == "clock":
                 self._clocks[self._process, int(rest[0])] = self._past(int(rest[1]))
             elif word == "wait":
@@ -480,12 +480,13 @@ class Order:
         for first, last, number in self._memory("process", self._process).overlapping(start, start + size).tolist():
             memory.add(max(first, start) - start + offset, min(last, start + size) - start + offset, number)
 
-    def _access(self, task: str, words: list[str]) -> None:
+    def _access(self, words: list[str]) -> None:
         kind, address, size, rows, pitch, vague, member = map(int, words[:7])
         argument = words[7] + (f"[{member}]" if member >= 0 else "")
         if vague or not size:
             return
-        access, number = Access(len(self.before) - 1, kind, task.format(argument)), len(self._accesses)
+        node, task = self._tasks[self._process]
+        access, number = Access(node, kind, task.format(argument)), len(self._accesses)
         self._accesses.append(access)
         self._of.append(self._process)
         for row in range(rows):

@@ -19,6 +19,7 @@ import hypothesis
 import numpy as np
 import pytest
 from long_tests import LONG
+from meant_findings import MEANT
 
 from ascend_aclnn import catalog
 from ascend_aclnn.backends.interface import Backend
@@ -69,6 +70,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Keeps modules and thousands of tests, which live to the end, out of every garbage collection of a test."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    meant = MEANT.get(Path(item.path).stem, {}).get(item.name.partition("[")[0])
+    if meant is not None:
+        item.add_marker(pytest.mark.aclnn_findings(*meant))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
