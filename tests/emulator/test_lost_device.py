@@ -152,8 +152,8 @@ OTHERS = {
         "aclmdlRI(Abort|AddCondTask|BindStream|BuildEnd|CaptureGetInfo|CaptureTask.*|CaptureToModelRIBegin|CondHandle.*|Debug.*)"
         "|aclmdlRI(DestroyRegisterCallback|DestroyUnregisterCallback|EndTask|Get.*|KernelTask.*|SetName|Task.*|UnbindStream|Update)"
     ),
-    "finds the kernels of a binary in the program's memory; a launch breaks its stream with the kernel's name": (
-        "aclrtBinary.*|aclrtLaunchKernel.*"
+    "finds the kernels of a binary in the program's memory; most launches break their stream with the kernel's name": (
+        "aclrtBinary.*|aclrtLaunchKernel.*|aclrtGetHardwareSyncAddr"
     ),
 }
 
