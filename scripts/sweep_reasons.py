@@ -39,6 +39,8 @@ SLOWER = {
     "norm: add_rms_norm": "the sum is rounded to the data type before its norm, as in the kernel, in a pass of its own",
     "index: index": "NumPy gathers into a copy",
     "index: index_add": "rows are gathered by runs, added up in float64 and rounded once",
+    "index: index_put_impl": "NumPy scatters row by row into memory that it has to read as well",
+    "index: embedding_dense_backward": "rows of equal words are added up in float64 and rounded once",
     "index: inplace_masked_fill_scalar": "NumPy writes through a mask element by element",
     "index: nonzero": "the coordinates of each axis are found first and joined then",
     "loss: nll_loss": _CALL,
