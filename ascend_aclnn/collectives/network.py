@@ -470,6 +470,7 @@ class NetworkGroup(Group):
             self.check()  # another thread may have ended the communicator
             if "imed out" in str(error):
                 raise self.fail(TimedOut(f"rank {peer} did not answer rank {self.rank} in time")) from None
+            self._check_ranks()  # the peer may have left only because it knew earlier that another rank is lost
             raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
 
     # ---------------------------------------------------------------------------------------- data of collectives

@@ -7,8 +7,8 @@ from pathlib import Path
 import ascend_aclnn
 
 PACKAGE = Path(ascend_aclnn.__file__).parent
-# Of all families; single operators have their rules from the types' prototypes.
-SHARED = {"rules": ("language/",), "reference": ("declare", "unavailable", "single/")}
+# Of all families; single operators have their rules from the types' prototypes, and kernels of clients have none.
+SHARED = {"rules": ("language/",), "reference": ("declare", "kernels", "unavailable", "single/")}
 
 
 def modules(side: str) -> set[str]:
