@@ -96,6 +96,7 @@ class Profile:
             self.backend.synchronize(self.backend.current_device(), None)
             self._base = Event()
             self._base.record(current_stream())
+            self._base.synchronize()  # other streams would record their first events before it
         if self._memory:
             self.backend.record_origins(True)
         self.backend.reset_memory_peaks(self.backend.current_device())
