@@ -28,11 +28,13 @@ class Row(NamedTuple):
     lora: bool = False
     quantised: bool = False  # W8A8: weights by output, activations by token
     length: int = 12  # of prompts
-    sleeps: int = 0  # sleeps at this level, and wakes, before it answers
+    sleeps: bool = False  # sleeps at level 1, and wakes, before it answers
 
 
 _GRAPHS = ("enforce_eager", False)  # vllm-ascend's default: graphs of pieces, and whole ones of decoding
 _NGRAM = ("speculative_config", {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3})
+# vllm-ascend lets only weights in ND sleep.
+_SLEEP = (("enable_sleep_mode", True), ("additional_config", {"weight_nz_mode": 0}))
 _SMALL = {"max_num_batched_tokens": 256}
 ROWS = {
     "llama": Row("llama"),
@@ -55,8 +57,7 @@ ROWS = {
     "tensor-parallel-2": Row("llama", options=(("tensor_parallel_size", 2),)),
     "tensor-parallel-2-graphs": Row("llama", options=(("tensor_parallel_size", 2), _GRAPHS)),
     "expert-parallel-2": Row("qwen3_moe", options=(("tensor_parallel_size", 2), ("enable_expert_parallel", True))),
-    "sleep-1": Row("llama", options=(("enable_sleep_mode", True),), sleeps=1),
-    "sleep-2": Row("llama", options=(("enable_sleep_mode", True),), sleeps=2),
+    "sleep": Row("llama", options=_SLEEP, sleeps=True),
 }
 TOKENS = 16
 
@@ -137,10 +138,8 @@ def generate(directory: Path, row: Row) -> None:
     request = LoRARequest("adapter", 1, str(directory / "adapter")) if row.lora else None
     if row.sleeps:
         llm.generate(asked[:1], greedy, use_tqdm=False)
-        llm.sleep(level=row.sleeps)
+        llm.sleep(level=1)
         llm.wake_up()
-        if row.sleeps == 2:  # weights are lost, too
-            llm.collective_rpc("reload_weights")
     if options["enable_prefix_caching"]:  # so that the three find what the first one has left
         llm.generate(asked[:1], greedy, lora_request=request, use_tqdm=False)
     answers = llm.generate(asked, greedy, lora_request=request, use_tqdm=False)
