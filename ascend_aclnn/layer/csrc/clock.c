@@ -75,8 +75,8 @@ uint64_t layer_now(void) {
     if (passed > most) {
         moment now;
         (void)read_both(&now);
-        uint64_t told = last.ns + (most * ns_of_ticks >> 32); /* the latest time that this thread was told */
-        last = (moment){now.ticks, now.ns > told ? now.ns : told};
+        uint64_t latest = last.ns + (most * ns_of_ticks >> 32); /* that this may have returned before */
+        last = (moment){now.ticks, now.ns > latest ? now.ns : latest};
         return last.ns;
     }
     return last.ns + (passed * ns_of_ticks >> 32);

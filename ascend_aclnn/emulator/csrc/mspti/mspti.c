@@ -136,7 +136,7 @@ static void ran(uint64_t correlation, const emu_activity_call *call, uint64_t be
                 add((record){.set = {MSPTI_ACTIVITY_KIND_MEMSET, (uint32_t)call->detail, call->bytes, start, stop, call->device,
                                      call->stream, correlation, call->stream != EMU_NOWHERE}});
             break;
-        case ACTIVITY_REPLAY: break; /* what it runs is told one by one */
+        case ACTIVITY_REPLAY: break; /* each of its tasks has a record */
     }
     pthread_mutex_unlock(&lock);
 }

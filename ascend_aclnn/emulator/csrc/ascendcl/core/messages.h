@@ -19,7 +19,7 @@ LINK int emu_fail_with(int status, const char *text);
 LINK int emu_refuse(int status, const char *text, size_t size);
 /* Takes this thread's message, which the caller frees; NULL when there is none. */
 LINK char *emu_take_message(void);
-/* Puts back what was taken, in place of messages that came meanwhile. */
+/* Puts a message back that was taken; later ones are dropped. */
 void emu_restore_message(char *text);
 /* Sets the function that later messages name. */
 LINK void emu_set_routine(const char *routine);

@@ -1,5 +1,5 @@
 /* What one process does that orders or accesses memory of others, a line each in the launcher's file. The launcher compares processes
- * with each other (emulator/processes.py), because the order that a collective makes is known only when all ranks have queued it.
+ * with each other (emulator/order.py), because the order that a collective makes is known only when all ranks have queued it.
  * All of it is called under the lock of validate.c. */
 #ifndef EMU_JOURNAL_H
 #define EMU_JOURNAL_H

@@ -67,7 +67,7 @@ typedef struct {
     uint64_t *passed;        /* by timeline; its own number is that of its last task */
     uint32_t room;
     uint64_t received;       /* its number when it first waited for another process; 0: it never has */
-    uint64_t journaled, told; /* its last number that other processes may ask for; up to which they know that the host has waited */
+    uint64_t journaled, announced; /* its last number in the journal; up to which the journal says that the host has waited */
 } timeline;
 
 static timeline *timelines;  /* the first is the host's */
@@ -169,12 +169,12 @@ static emu_passed clock_for_journal(const timeline *t) { return (emu_passed){t->
 
 /* What the host of one process has waited for comes before all that any process queues later: processes talk in ways that are not
  * seen. */
-static void tell_passed(void) {
+static void announce_passed(void) {
     for (uint32_t i = 1; i < timeline_count; i++) {
         timeline *t = &timelines[i];
         uint64_t passed = passed_of(timelines, i);
-        if (t->journaled <= t->told || passed <= t->told) continue;
-        t->told = passed;
+        if (t->journaled <= t->announced || passed <= t->announced) continue;
+        t->announced = passed;
         emu_journal_passed(i, passed);
     }
 }
@@ -185,7 +185,7 @@ static void host_joins(const uint64_t *passed, uint32_t count, bool lost) {
     check_sources();
     for (uint32_t i = 1; lost && i < timeline_count; i++) advance(timelines, i, passed_of(&timelines[i], i));
     host_version++;
-    tell_passed();
+    announce_passed();
 }
 
 /* ----------------------------------------------------------------------------------------------------- other processes */
@@ -311,7 +311,7 @@ static bool place_in(const shared_range *range, uint64_t start, uint64_t end, em
     return true;
 }
 
-/* Tells of an access, as far as it is to shared memory. */
+/* Writes an access to the journal, as far as it is to shared memory. */
 static void journal_access(const emu_record *record, const emu_access *a, emu_passed clock) {
     for (size_t i = 0; i < shared_count && !a->vague; i++) {
         emu_place place;
