@@ -192,4 +192,4 @@ def test_a_kernel_with_a_reference_is_computed(emulator_home: Path, tmp_path: Pa
     assert "no reference is registered for it" in refusals[0] and "the kernel (entry 12) was launched" in refusals[1]
     assert "an argument of a kernel" in refusals[2]
     assert "scale_custom: arguments: have 8 bytes; the registered prototype needs 24" in refusals[3]
-    assert "where its arguments lie is not supported" in refusals[4]
+    assert "launched as a binary; its arguments are not a structure in host memory" in refusals[4]

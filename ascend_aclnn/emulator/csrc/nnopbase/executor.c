@@ -655,20 +655,13 @@ static void reshape_outputs(const launch *l, const emu_buffer *answer) {
 
 static int answer_launch(emu_task *task, int status, emu_buffer *answer) {
     if (status == 0 && answer->size > 0) reshape_outputs((launch *)task, answer);
-    if (status != 0 && answer->size > 0) {
-        emu_buffer_put(answer, "", 1);
-        emu_fail_with(status, (const char *)answer->data);
-    }
-    return status;
+    return emu_link_message(status, answer);
 }
 
 /* A captured launch keeps its plan, and lets go of its memory. */
 static void describe_launch(emu_task *task, emu_captured *captured) {
     launch *l = (launch *)task;
-    const uint64_t kind = STEP_LAUNCH;
-    captured->type = ACL_MODEL_RI_TASK_KERNEL;
-    emu_captured_step(captured, &kind, 1);
-    emu_captured_step(captured, (const uint64_t *)task->request.data, task->request.size / sizeof(uint64_t));
+    emu_captured_launch(captured, &task->request);
     for (uint32_t i = 0; i < l->count; i++) {
         const launch_tensor *tensor = &l->tensors[i];
         char name[48];

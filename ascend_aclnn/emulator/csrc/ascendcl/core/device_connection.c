@@ -505,6 +505,12 @@ int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, 
     return status;
 }
 
+int emu_link_message(int status, emu_buffer *answer) {
+    if (status == 0 || answer->size == 0) return status;
+    emu_buffer_put(answer, "", 1);
+    return emu_fail_with(status, (const char *)answer->data);
+}
+
 /* ------------------------------------------------------------------------------------------------------------ launches */
 
 /* The first sleep, in nanoseconds, before a client checks that the device process is alive, and the longest. */

@@ -55,5 +55,7 @@ bool emu_link_done(const emu_connection *connection);
 int emu_link_take(emu_connection *connection, emu_buffer *answer);
 /* Sends a request and waits for the answer: its status and its payload. 507899 when the device is lost. */
 LINK int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, emu_buffer *answer);
+/* A text that came with a failure becomes this thread's message. Returns the status. */
+LINK int emu_link_message(int status, emu_buffer *answer);
 
 #endif

@@ -219,22 +219,24 @@ static void finish_launch(emu_task *task) {
 /* A captured launch lets go of its memory. */
 static void describe_launch(emu_task *task, emu_captured *captured) {
     kernel_launch *l = (kernel_launch *)task;
-    const uint64_t kind = STEP_LAUNCH;
-    captured->type = ACL_MODEL_RI_TASK_KERNEL;
-    emu_captured_step(captured, &kind, 1);
-    emu_captured_step(captured, (const uint64_t *)task->request.data, task->request.size / sizeof(uint64_t));
+    emu_captured_launch(captured, &task->request);
     for (uint32_t i = 0; i < l->count; i++) /* stands for its allocation */
         emu_captured_use(captured, emu_memory_device(l->addresses[i]), l->addresses[i], 1, "an argument of a kernel");
     unpin_all(l);
 }
 
-static int fail_as_told(emu_task *task, int status, emu_buffer *answer) {
+static int answer_launch(emu_task *task, int status, emu_buffer *answer) {
     (void)task;
-    if (status != 0 && answer->size > 0) {
-        emu_buffer_put(answer, "", 1);
-        emu_fail_with(status, (const char *)answer->data);
-    }
-    return status;
+    return emu_link_message(status, answer);
+}
+
+/* The device process forgets a launch that is not queued. The message stays. */
+static void drop_plan(emu_device *device, const emu_buffer *number) {
+    emu_buffer answer = {0};
+    char *text = emu_take_message();
+    (void)emu_link_call(device, CALL_DROP, number, &answer); /* fails where the process has ended */
+    emu_restore_message(text);
+    emu_buffer_free(&answer);
 }
 
 /* Arguments as a launcher passes them: a structure on the host, or NULL where they lie elsewhere. */
@@ -265,7 +267,7 @@ static int pin_all(emu_device *device, kernel_launch *l, const uint64_t *address
 /* Asks the device process for the kernel's reference, and queues the launch. `arguments`: NULL where they lie elsewhere. */
 static int compute(const char *name, emu_stream *stream, const host_arguments *arguments) {
     static _Atomic uint64_t numbers;
-    if (arguments == NULL) return refuse(name, "where its arguments lie is not supported");
+    if (arguments == NULL) return refuse(name, "its arguments are not a structure in host memory, as the emulated device needs them");
     uint64_t number = ++numbers | 1ull << 62; /* beside the plans of operators and of single operators */
     uint64_t length = strlen(name);
     emu_buffer request = {0}, answer = {0};
@@ -283,9 +285,14 @@ static int compute(const char *name, emu_stream *stream, const host_arguments *a
     size_t count = status == 0 ? answer.size / sizeof(uint64_t) : 0;
     kernel_launch *l = calloc(1, sizeof *l + count * sizeof l->addresses[0]);
     if (l == NULL) abort();
-    l->task = (emu_task){.finish = finish_launch, .answered = fail_as_told, .describe = describe_launch, .routine = emu_routine()};
+    l->task = (emu_task){.finish = finish_launch, .answered = answer_launch, .describe = describe_launch, .routine = emu_routine()};
     emu_buffer_put(&l->task.request, &number, sizeof number);
-    status = status == 0 ? pin_all(device, l, (const uint64_t *)(const void *)answer.data, count) : fail_as_told(&l->task, status, &answer);
+    if (status == 0) {
+        status = pin_all(device, l, (const uint64_t *)(const void *)answer.data, count);
+        if (status != 0) drop_plan(device, &l->task.request);
+    } else {
+        (void)emu_link_message(status, &answer);
+    }
     emu_buffer_free(&answer);
     if (status == 0) return emu_stream_enqueue(stream, &l->task);
     finish_launch(&l->task);

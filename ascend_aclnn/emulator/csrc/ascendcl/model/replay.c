@@ -55,10 +55,7 @@ static void put_step(emu_buffer *request, const emu_node *node) {
 static int call_device(emu_model *model, uint32_t call, const emu_buffer *request) {
     emu_buffer answer = {0};
     int status = emu_link_call(model->device, call, request, &answer);
-    if (status != 0 && answer.size > 0) {
-        emu_buffer_put(&answer, "", 1);
-        emu_fail_with(status, (const char *)answer.data);
-    }
+    (void)emu_link_message(status, &answer);
     emu_buffer_free(&answer);
     return status;
 }
@@ -152,11 +149,7 @@ static replay *new_task(emu_model *model) {
 
 static int answer_replay(emu_task *task, int status, emu_buffer *answer) {
     (void)task;
-    if (status != 0 && answer->size > 0) {
-        emu_buffer_put(answer, "", 1);
-        emu_fail_with(status, (const char *)answer->data);
-    }
-    return status;
+    return emu_link_message(status, answer);
 }
 
 static int run_node(emu_task *task, emu_stream *stream) {

@@ -423,10 +423,7 @@ static void finish_single(emu_task *task) {
 /* A captured launch lets go of its memory. */
 static void describe_single(emu_task *task, emu_captured *captured) {
     single_launch *l = (single_launch *)task;
-    const uint64_t kind = STEP_LAUNCH;
-    captured->type = ACL_MODEL_RI_TASK_KERNEL;
-    emu_captured_step(captured, &kind, 1);
-    emu_captured_step(captured, (const uint64_t *)task->request.data, task->request.size / sizeof(uint64_t));
+    emu_captured_launch(captured, &task->request);
     for (uint32_t i = 0; i < l->count; i++) {
         emu_device *home = emu_memory_device(l->addresses[i]);
         emu_captured_use(captured, home, l->addresses[i], 1, "an input or output"); /* stands for its allocation */
@@ -449,11 +446,7 @@ static int answer_single(emu_task *task, int status, emu_buffer *answer) {
         emu_table_unlock();
         at += rank;
     }
-    if (status != 0 && answer->size > 0) {
-        emu_buffer_put(answer, "", 1);
-        emu_fail_with(status, (const char *)answer->data);
-    }
-    return status;
+    return emu_link_message(status, answer);
 }
 
 /* Adds an input or output to the request of phase one. Whether it lies in device memory: then it is an item of the launch. The

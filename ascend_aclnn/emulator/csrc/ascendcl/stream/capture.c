@@ -108,6 +108,12 @@ void emu_captured_step(emu_captured *captured, const uint64_t *words, size_t cou
     emu_buffer_put(&captured->step, words, count * sizeof *words);
 }
 
+void emu_captured_launch(emu_captured *captured, const emu_buffer *request) {
+    captured->type = ACL_MODEL_RI_TASK_KERNEL;
+    emu_captured_step(captured, (uint64_t[]){STEP_LAUNCH}, 1);
+    emu_buffer_put(&captured->step, request->data, request->size);
+}
+
 void emu_captured_use(emu_captured *captured, emu_device *device, const void *address, uint64_t size, const char *name) {
     if (captured->use_count == captured->use_room) {
         captured->use_room = captured->use_room * 2 + 4;

@@ -37,6 +37,8 @@ typedef struct {
 
 LINK void emu_captured_use(emu_captured *captured, emu_device *device, const void *address, uint64_t size, const char *name);
 LINK void emu_captured_step(emu_captured *captured, const uint64_t *words, size_t count);
+/* The task is a launch with this request. */
+LINK void emu_captured_launch(emu_captured *captured, const emu_buffer *request);
 
 typedef enum { NODE_TASK, NODE_RECORD, NODE_WAIT } emu_node_kind;
 
