@@ -29,15 +29,15 @@ _kernels: dict[str, Launch] = {}
 _INDICES = {"get_element": 1, "extract_slice": 1, "insert_slice": 2}
 
 
-def triton_kernel(name: str) -> Callable[[Launch], Launch]:
-    """Declares what launches of a kernel do, by the module and name of its function.
+def triton_kernel(*names: str) -> Callable[[Launch], Launch]:
+    """Declares what launches of kernels do, by the modules and names of their functions.
 
-    The function gets the kernel's arguments by name and ``grid``, a tuple, and queues its work on torch's current stream.
+    The function gets a kernel's arguments by name and ``grid``, a tuple, and queues its work on torch's current stream.
     NotImplementedError leaves the launch to the interpreter.
     """
 
     def declare(launch: Launch) -> Launch:
-        _kernels[name] = launch
+        _kernels.update(dict.fromkeys(names, launch))
         return launch
 
     return declare
@@ -79,9 +79,9 @@ def extend(interpreter: Any) -> None:
     executor.__call__ = launch
 
     def executor_of(self: Any, grid: Any) -> Any:
-        made = executor(self.rewrite(), self.arg_names, grid)
-        made.declared, made.defaults = _of_function(self.fn)
-        return made
+        of_grid = executor(self.rewrite(), self.arg_names, grid)
+        of_grid.declared, of_grid.defaults = _of_function(self.fn)
+        return of_grid
 
     function.__getitem__ = executor_of
     start = function.__init__

@@ -191,11 +191,12 @@ def rope(
         round_into(heads[second], y * cosine + x * sine)
 
 
-@triton_kernel(f"{_KERNELS}.rope._triton_rope")
+@triton_kernel(f"{_KERNELS}.rope._triton_rope", f"{_KERNELS}.rope._triton_rope_siso")
 def _launch_rope(
     *,
-    q_ptr: Any,
-    k_ptr: Any,
+    q_ptr: Any = None,
+    qk_ptr: Any = None,  # of the second kernel, which turns queries or keys
+    k_ptr: Any = None,
     cos_ptr: Any,
     sin_ptr: Any,
     cos_sin_ptr: Any,
@@ -204,22 +205,8 @@ def _launch_rope(
     IS_NEOX_STYLE: bool,
     **_: Any,
 ) -> None:
-    ops.triton_rope(q_ptr, k_ptr, cos_ptr, sin_ptr, cos_sin_ptr, pos_ptr, rope_dim, IS_NEOX_STYLE)
-
-
-@triton_kernel(f"{_KERNELS}.rope._triton_rope_siso")
-def _launch_rope_of_one(
-    *,
-    qk_ptr: Any,
-    cos_ptr: Any,
-    sin_ptr: Any,
-    cos_sin_ptr: Any,
-    pos_ptr: Any,
-    rope_dim: int,
-    IS_NEOX_STYLE: bool,
-    **_: Any,
-) -> None:
-    ops.triton_rope(qk_ptr, None, cos_ptr, sin_ptr, cos_sin_ptr, pos_ptr, rope_dim, IS_NEOX_STYLE)
+    query = q_ptr if qk_ptr is None else qk_ptr
+    ops.triton_rope(query, k_ptr, cos_ptr, sin_ptr, cos_sin_ptr, pos_ptr, rope_dim, IS_NEOX_STYLE)
 
 
 # ------------------------------------------------------------------------------------------------- greedy rejection
@@ -291,31 +278,20 @@ def reject_greedy(
     output[whole, counts[whole]] = bonus.reshape(-1)[whole]
 
 
-@triton_kernel(f"{_KERNELS}.reject_sample.rejection_greedy_sample_triton")
+@triton_kernel(
+    f"{_KERNELS}.reject_sample.rejection_greedy_sample_triton",
+    f"{_KERNELS}.reject_sample.rejection_greedy_sample_spec_len_1_triton",
+)
 def _launch_reject_greedy(
     *,
     output_token_ids_ptr: Any,
-    cu_num_draft_tokens_ptr: Any,
+    cu_num_draft_tokens_ptr: Any = None,  # the second kernel has neither: one draft for each request, all of them greedy
+    is_greedy_ptr: Any = None,
     draft_token_ids_ptr: Any,
     target_argmax_ptr: Any,
     bonus_token_ids_ptr: Any,
-    is_greedy_ptr: Any,
     vec_len: int,
     **_: Any,
 ) -> None:
     drafts = (draft_token_ids_ptr, target_argmax_ptr, bonus_token_ids_ptr)
     ops.triton_reject_greedy(output_token_ids_ptr, cu_num_draft_tokens_ptr, *drafts, is_greedy_ptr, vec_len)
-
-
-@triton_kernel(f"{_KERNELS}.reject_sample.rejection_greedy_sample_spec_len_1_triton")
-def _launch_reject_greedy_of_one(
-    *,
-    output_token_ids_ptr: Any,
-    draft_token_ids_ptr: Any,
-    target_argmax_ptr: Any,
-    bonus_token_ids_ptr: Any,
-    vec_len: int,
-    **_: Any,
-) -> None:
-    drafts = (draft_token_ids_ptr, target_argmax_ptr, bonus_token_ids_ptr)
-    ops.triton_reject_greedy(output_token_ids_ptr, None, *drafts, None, vec_len)
