@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, round_into, rounded_to, widen
 from ascend_aclnn.reference.kernels import DataError, Pointer, kernel
 
 _TYPES = {"half": np.dtype(np.float16), "bfloat16_t": np.dtype(ml_dtypes.bfloat16)}
@@ -28,13 +28,15 @@ def _adapters_by_length(adapters: Pointer, lengths: Pointer, count: int, tokens:
 
 def _weights(weight: Pointer, adapters: Array, rows: int, columns: int, dtype: np.dtype[Any]) -> Array:
     """The weights up to the last adapter that a token has."""
-    return weight.array((max(int(adapters.max(initial=-1)), -1) + 1, rows, columns), dtype)
+    return weight.array((int(adapters.max(initial=-1)) + 1, rows, columns), dtype)
 
 
-def _shrink(
-    dtype: np.dtype[Any], x: Pointer, weight: Pointer, adapters: Array, y: Pointer, hidden: int, rank: int, scale: float
-) -> None:
+# `sizes` of these two are what follows batchSize in the prototypes; how many tokens a core takes does not matter here.
+
+
+def _shrink(dtype: np.dtype[Any], x: Pointer, weight: Pointer, adapters: Array, y: Pointer, *sizes: Any) -> None:
     """y = scale * x @ weight[adapter].T, in FLOAT; tokens without an adapter keep what y has."""
+    _, hidden, rank, scale = sizes
     tokens, result = x.array((adapters.size, hidden), dtype), y.array((adapters.size, rank), np.float32)
     weights = _weights(weight, adapters, rank, hidden, dtype)
     for adapter in np.unique(adapters[adapters >= 0]):
@@ -43,18 +45,10 @@ def _shrink(
 
 
 def _expand(
-    dtype: np.dtype[Any],
-    x: Pointer,
-    weight: Pointer,
-    adapters: Array,
-    y_in: Pointer,
-    y_out: Pointer,
-    rank: int,
-    columns: int,
-    offset: int,
-    width: int,
+    dtype: np.dtype[Any], x: Pointer, weight: Pointer, adapters: Array, y_in: Pointer, y_out: Pointer, *sizes: int
 ) -> None:
     """Columns of y, from an offset on, plus x @ weight[adapter].T."""
+    _, rank, columns, offset, width = sizes
     if rank not in _RANKS:
         raise DataError("maxLoRARank", f"is {rank}; the kernel sums {', '.join(map(str, _RANKS))}")
     tokens, weights = x.array((adapters.size, rank), np.float32), _weights(weight, adapters, columns, rank, dtype)
@@ -62,7 +56,7 @@ def _expand(
     source, target = (y.array((adapters.size, width), dtype)[:, part] for y in (y_in, y_out))
     for adapter in np.unique(adapters[adapters >= 0]):
         at = adapters == adapter
-        target[at] = (widen(source[at]) + tokens[at] @ widen(weights[adapter]).T).astype(dtype)
+        target[at] = rounded_to(widen(source[at]) + tokens[at] @ widen(weights[adapter]).T, dtype)
 
 
 def _declare(name: str, dtype: np.dtype[Any]) -> None:
@@ -71,18 +65,9 @@ def _declare(name: str, dtype: np.dtype[Any]) -> None:
         uint32_t numTokensPerCore, uint32_t inputHiddenDim, uint32_t maxLoRARank, float scale)"""
     )
     def bgmv_shrink(
-        x: Pointer,
-        weight: Pointer,
-        indices: Pointer,
-        count: int,
-        y: Pointer,
-        tokens: int,
-        share: int,
-        hidden: int,
-        rank: int,
-        scale: float,
+        x: Pointer, weight: Pointer, indices: Pointer, _: int, y: Pointer, tokens: int, *sizes: Any
     ) -> None:
-        _shrink(dtype, x, weight, indices.array(tokens, np.int64), y, hidden, rank, scale)
+        _shrink(dtype, x, weight, indices.array(tokens, np.int64), y, *sizes)
 
     @kernel(
         f"""void sgmv_shrink_{name}(void *x, void *weight, void *loraIndices, uint32_t loraIndicesSize, void *seqLen,
@@ -90,21 +75,10 @@ def _declare(name: str, dtype: np.dtype[Any]) -> None:
         uint32_t maxLoRARank, float scale)"""
     )
     def sgmv_shrink(
-        x: Pointer,
-        weight: Pointer,
-        adapters: Pointer,
-        count: int,
-        lengths: Pointer,
-        sequences: int,
-        y: Pointer,
-        tokens: int,
-        share: int,
-        hidden: int,
-        rank: int,
-        scale: float,
-    ) -> None:
-        of_tokens = _adapters_by_length(adapters, lengths, sequences, tokens)
-        _shrink(dtype, x, weight, of_tokens, y, hidden, rank, scale)
+        x: Pointer, weight: Pointer, adapters: Pointer, _: int, lengths: Pointer, sequences: int, y: Pointer, tokens: int,
+        *sizes: Any,
+    ) -> None:  # fmt: skip
+        _shrink(dtype, x, weight, _adapters_by_length(adapters, lengths, sequences, tokens), y, *sizes)
 
     @kernel(
         f"""void bgmv_expand_{name}(void *x, void *weight, void *indices, uint32_t indicesSize, void *yIn, void *yOut,
@@ -112,20 +86,9 @@ def _declare(name: str, dtype: np.dtype[Any]) -> None:
         uint32_t outputFullDim)"""
     )
     def bgmv_expand(
-        x: Pointer,
-        weight: Pointer,
-        indices: Pointer,
-        count: int,
-        y_in: Pointer,
-        y_out: Pointer,
-        tokens: int,
-        share: int,
-        rank: int,
-        columns: int,
-        offset: int,
-        width: int,
+        x: Pointer, weight: Pointer, indices: Pointer, _: int, y_in: Pointer, y_out: Pointer, tokens: int, *sizes: int
     ) -> None:
-        _expand(dtype, x, weight, indices.array(tokens, np.int64), y_in, y_out, rank, columns, offset, width)
+        _expand(dtype, x, weight, indices.array(tokens, np.int64), y_in, y_out, *sizes)
 
     @kernel(
         f"""void sgmv_expand_{name}(void *x, void *weight, void *loraIndices, uint32_t loraIndicesSize, void *seqLen,
@@ -133,23 +96,10 @@ def _declare(name: str, dtype: np.dtype[Any]) -> None:
         uint32_t outputHiddenDim, uint32_t sliceOffset, uint32_t outputFullDim)"""
     )
     def sgmv_expand(
-        x: Pointer,
-        weight: Pointer,
-        adapters: Pointer,
-        count: int,
-        lengths: Pointer,
-        sequences: int,
-        y_in: Pointer,
-        y_out: Pointer,
-        tokens: int,
-        share: int,
-        rank: int,
-        columns: int,
-        offset: int,
-        width: int,
-    ) -> None:
-        of_tokens = _adapters_by_length(adapters, lengths, sequences, tokens)
-        _expand(dtype, x, weight, of_tokens, y_in, y_out, rank, columns, offset, width)
+        x: Pointer, weight: Pointer, adapters: Pointer, _: int, lengths: Pointer, sequences: int, y_in: Pointer, y_out: Pointer,
+        tokens: int, *sizes: int,
+    ) -> None:  # fmt: skip
+        _expand(dtype, x, weight, _adapters_by_length(adapters, lengths, sequences, tokens), y_in, y_out, *sizes)
 
 
 for _name, _dtype in _TYPES.items():
@@ -196,7 +146,9 @@ def batch_matmul_transpose(a: Pointer, b: Pointer, c: Pointer, tiling: Pointer) 
     words = tiling.array(_TILING_WORDS, np.uint32)
     batches, m, k, n = (int(word) for word in words[:4])
     key = int(words[12])
-    dtype, is_blocked, is_transposed = _BY_CODE[key >> 10 & 7], key >> 2 & 1, key >> 13 & 1
+    dtype, is_blocked, is_transposed = _BY_CODE.get(key >> 10 & 7), key >> 2 & 1, key >> 13 & 1
+    if dtype is None:
+        raise DataError("gm_tiling_data", f"has the key {key:#x}, of a data type other than FLOAT16 and BFLOAT16")
     if is_transposed:
         raise DataError("gm_tiling_data", "says that gm_b is transposed; torch.ops._C_ascend has no such call")
     if is_blocked:
