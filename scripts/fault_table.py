@@ -55,27 +55,6 @@ with torch.npu.stream(side):  # nobody waits for it before the end
 torch.npu.synchronize()
 """
 
-MINDSPORE = """
-import numpy as np
-import mindspore as ms
-from mindspore import Tensor, mint
-
-ms.set_context(mode=ms.PYNATIVE_MODE, device_target="Ascend")
-x, y, w = (Tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32)) for shape in ((64, 32), (64, 16), (32, 16)))
-
-def loss(weight):
-    distance = mint.tanh(mint.matmul(x, weight)) - y
-    return mint.mean(distance * distance)
-
-for _ in range(2):
-    value, gradient = ms.value_and_grad(loss, 0)(w)
-    w = w - 0.1 * gradient
-    value.asnumpy()
-with ms.runtime.StreamCtx(ms.runtime.Stream()):
-    late = mint.neg(w)
-ms.runtime.synchronize()
-"""
-
 C_PLUS_PLUS = r"""
 #include "acl/acl.h"
 #include "aclnnop/aclnn_matmul.h"
@@ -229,7 +208,7 @@ def noticed(name: str, thorough: bool) -> tuple[dict[str, str], str]:
                 verdicts[kind] = max(verdicts[kind], verdict, key=RANKS.index)
         small = verdicts["wrong-rounding"] == "missed" and not operator.data_dependent
         for item in suite.again(chosen) if small else ():
-            if not any(0 < found.size < ENOUGH for found in sides.values()):
+            if not any(0 < side.size < ENOUGH for side in sides.values()):
                 break
             try:
                 results = reference_results(operator, item.case, soc)
@@ -237,9 +216,9 @@ def noticed(name: str, thorough: bool) -> tuple[dict[str, str], str]:
                 continue
             wanted = [np.asarray(value) for value in arrays(results) if value is not None]
             _verdict(operator, "wrong-rounding", wanted, sides)
-    if any(found.fault for found in sides.values()):
+    if any(side.fault for side in sides.values()):
         verdicts["wrong-rounding"] = "caught"
-    counted = ", ".join(f"{found.size} {dtype}" for dtype, found in sides.items() if found.size)
+    counted = ", ".join(f"{side.size} {dtype}" for dtype, side in sides.items() if side.size)
     return verdicts, f"{counted or 'no'} elements that are rounded, and of fixed values: {ENOUGH} are needed"
 
 
@@ -335,7 +314,8 @@ def main() -> int:
         if importlib.util.find_spec("torch_npu"):
             programs["torch_npu"] = [sys.executable, "-c", TRAINING]
         if os.environ.get("ASCEND_ACLNN_MINDSPORE"):
-            programs["MindSpore"] = [os.environ["ASCEND_ACLNN_MINDSPORE"], "-c", MINDSPORE]
+            checked = ROOT / "tests" / "emulator" / "clients" / "mindspore_checked.py"
+            programs["MindSpore"] = [os.environ["ASCEND_ACLNN_MINDSPORE"], str(checked)]
         for title, program in programs.items():
             for kind, operators in FAULTS.items():
                 if options.kind not in (None, kind) or title not in options.program:

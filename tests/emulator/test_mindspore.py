@@ -315,25 +315,6 @@ def test_ranks_of_mindspore(mindspore: str, tmp_path: Path) -> None:
     assert [f"rank {rank} of 2 is right" in logs[f"worker_{rank}.log"] for rank in (0, 1)] == [True, True]
 
 
-LAYERED = """
-import numpy as np
-import mindspore as ms
-from mindspore import Tensor, mint
-
-ms.set_context(mode=ms.PYNATIVE_MODE, device_target="Ascend")
-x, y, w = (Tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32)) for shape in ((16, 8), (16, 4), (8, 4)))
-
-def loss(weight):
-    distance = mint.tanh(mint.matmul(x, weight)) - y
-    return mint.mean(distance * distance)
-
-for _ in range(2):
-    value, gradient = ms.value_and_grad(loss, 0)(w)
-    w = w - 0.1 * gradient
-    value.asnumpy()
-"""
-
-
 @pytest.mark.parametrize("fault", ["", "aclnnTanhBackward:wrong-element", "aclnnMean:wrong-element"])
 def test_the_layer_names_the_operator_of_mindspore_that_is_wrong(mindspore: str, fault: str, tmp_path: Path) -> None:
     variables = environment(build(), GLOG_v="4", ASCEND_EMULATOR_FAULT=fault, ASCEND_EMULATOR_LEAKS="0")
@@ -349,8 +330,7 @@ def test_the_layer_names_the_operator_of_mindspore_that_is_wrong(mindspore: str,
         "off",
         "--",
         mindspore,
-        "-c",
-        LAYERED,
+        str(CLIENTS / "mindspore_checked.py"),
     ]
     done = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     name = fault.partition(":")[0]
