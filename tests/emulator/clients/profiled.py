@@ -45,14 +45,19 @@ def check_trace(events, launched):
     return flows
 
 
-def torch_profiler(place, net, optimizer, x):
-    """torch.profiler: the device's rows are MSPTI's kernels."""
+def traced_step(place, *training):
+    """A step under torch.profiler, the events of its trace, and the kernels among them."""
     with torch.profiler.profile() as profile:
-        step(net, optimizer, x)
+        step(*training)
     path = place / "torch.json"
     profile.export_chrome_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]
-    kernels = [event for event in events if event.get("cat") == "kernel"]
+    return profile, events, [event for event in events if event.get("cat") == "kernel"]
+
+
+def torch_profiler(place, net, optimizer, x):
+    """torch.profiler: the device's rows are MSPTI's kernels."""
+    profile, events, kernels = traced_step(place, net, optimizer, x)
     names = collections.Counter(event["name"] for event in kernels)
     assert names["aclnnRelu"] == 1 or any("Relu" in name for name in names), names
     assert len(kernels) > 10 and {event["args"]["streamId"] for event in kernels}
@@ -66,12 +71,7 @@ def torch_profiler(place, net, optimizer, x):
 
 def torch_profiler_with_queue(place, net, optimizer, x):
     """With a task queue a thread launches that has none of torch's operators: kernels have rows, and no arrows."""
-    with torch.profiler.profile() as profile:
-        step(net, optimizer, x)
-    path = place / "torch.json"
-    profile.export_chrome_trace(str(path))
-    events = json.loads(path.read_text())["traceEvents"]
-    kernels = [event for event in events if event.get("cat") == "kernel"]
+    _, events, kernels = traced_step(place, net, optimizer, x)
     assert len(kernels) > 10 and any("Relu" in event["name"] for event in kernels), kernels
     assert all(event["dur"] >= 0 and event["args"]["streamId"] for event in kernels)
     check_trace(events, lambda event: event.get("cat") == "fwdbwd")
