@@ -222,14 +222,14 @@ class Order:
 
     def findings(self) -> list[Record]:
         """What is not in order; each pair of sides that is alike once, with how often it was seen."""
-        found: dict[tuple[Any, ...], Record] = {}
+        by_kind: dict[tuple[Any, ...], Record] = {}
         for identifier, earlier, later, nbytes, where in (*self._undecided(), *self._between()):
             key = identifier, earlier[:3], later[:3]
-            if key in found:
-                found[key]["times"] += 1
+            if key in by_kind:
+                by_kind[key]["times"] += 1
             else:
-                found[key] = {**self._finding(identifier, earlier, later, nbytes, where), "times": 1}
-        return list(found.values())
+                by_kind[key] = {**self._finding(identifier, earlier, later, nbytes, where), "times": 1}
+        return list(by_kind.values())
 
     def _undecided(self) -> Iterator[tuple[str, _Side, _Side, int, str]]:
         for doubt in self._doubts:

@@ -54,10 +54,9 @@ class Reader:
     """What the libraries write into a file while programs run. A finding's ``times`` says how often it was seen."""
 
     def __init__(self, path: Union[str, Path], patterns: Sequence[tuple[str, str]] = ()) -> None:
-        self.printed: list[dict[str, Any]] = []  # each by the process that made it, at once
-        self.compared: list[
-            dict[str, Any]
-        ] = []  # of several processes, or of one where others might have made an order
+        self.printed: list[dict[str, Any]] = []  # by the process that has it, at once
+        # Between processes, or of one whose tasks another process may have put in order.
+        self.compared: list[dict[str, Any]] = []
         self._path, self._patterns, self._read = Path(path), patterns, 0
         self._by_number: dict[tuple[int, int], dict[str, Any]] = {}
         self._journal: list[dict[str, Any]] = []
@@ -81,8 +80,8 @@ class Reader:
         journal = [record for record in records if "journal" in record]
         self._journal += journal
         if journal:
-            found = order.Order(self._journal).findings()
-            self.compared = [f for f in found if not is_suppressed(self._patterns, f["identifier"], f["text"])]
+            findings = order.Order(self._journal).findings()
+            self.compared = [f for f in findings if not is_suppressed(self._patterns, f["identifier"], f["text"])]
         return bool(records)
 
 
@@ -115,12 +114,12 @@ def run(executable: str, program: Sequence[str], environment: Mapping[str, str],
     """
     with tempfile.NamedTemporaryFile(prefix="ascend-validate-") as file:
         status = _run(executable, program, {**environment, **variables(report, file.name)})
-        found = Reader(file.name, [] if report.suppressions is None else suppressions(report.suppressions))
-        found.update()
-    for finding in found.compared:
+        reader = Reader(file.name, [] if report.suppressions is None else suppressions(report.suppressions))
+        reader.update()
+    for finding in reader.compared:
         times = f"; seen {finding['times']} times" if finding["times"] > 1 else ""
         print(f"EMULATOR_VALIDATE: {finding['identifier']}: {finding['text']}{times}", file=sys.stderr)
-    findings = [*found.printed, *found.compared]
+    findings = [*reader.printed, *reader.compared]
     if report.json is not None:
         text = json.dumps({"version": 1, "program": list(program), "status": status, "findings": findings}, indent=1)
         report.json.write_text(text + "\n", encoding="utf-8")

@@ -199,9 +199,9 @@ def function_lines(exports: Collection[str], include: Path) -> Iterator[str]:
             yield from _function(name, row)
     texts = [(include / "acl" / header).read_text(encoding="utf-8") for header in ("acl_op.h", "acl_op_compiler.h")]
     for name in _SINGLE:
-        found = re.search(rf"aclError {name}\(([^;]*)\);", "\n".join(texts))
-        if name in exports and found is not None:
-            yield from _single(name, " ".join(found[1].split()))
+        declaration = re.search(rf"aclError {name}\(([^;]*)\);", "\n".join(texts))
+        if name in exports and declaration is not None:
+            yield from _single(name, " ".join(declaration[1].split()))
     for name, code in _CACHES.items():
         if name in exports:
             yield f"LAYER {code}"
@@ -239,10 +239,10 @@ def atb_lines(exports: Collection[str]) -> Iterator[str]:
     yield 'static const char *const names_atb[] = {"type", "operation"};'
     yield 'static const layer_function function_atb = {"atb::CreateOperation", "so", names_atb};'
     for name in sorted(exports):
-        found = _ATB.fullmatch(name)
-        if found is None:
+        match = _ATB.fullmatch(name)
+        if match is None:
             continue
-        kind = "::".join(part for part in re.split(r"[0-9]+", found[1].replace("NS_", "")) if part)
+        kind = "::".join(part for part in re.split(r"[0-9]+", match[1].replace("NS_", "")) if part)
         yield f"LAYER int {name}(const void *parameter, void **operation);"
         yield f"LAYER int {name}(const void *parameter, void **operation) {{"
         yield "    static void *slot_;\n    LAYER_ENTER;"

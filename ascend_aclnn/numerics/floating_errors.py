@@ -1,7 +1,7 @@
 """Division by zero, overflow and the like give what IEEE 754 says, without NumPy's warnings.
 
 ``np.errstate`` takes as long as a small operator, since it works out its value each time. Here the value is worked out once.
-Who runs many operators, a graph or the device process, enters a block for all of them.
+A graph and the device process run many operators in one block.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class _Member(NamedTuple):
 
     recording: Recording
     call: Call
-    received: Mapping[str, str]  # keys of what came after the call had returned
+    received: Mapping[str, str]  # keys of what was recorded after the call had returned
 
     def argument(self, name: str) -> int:
         value = self.number(name)
@@ -164,14 +164,14 @@ def exchanges(recordings: Sequence[Recording]) -> Iterator[Exchange]:
                 paired[(group, rank, peer) if sends else (group, peer, rank)][not sends].append(part)
     for group, ranks in collectives.items():
         yield from _compared_group(group, ranks)
-    for (group, source, target), (sent, came) in paired.items():
-        for number in range(max(len(sent), len(came))):
+    for (group, source, target), (sent, received) in paired.items():
+        for number in range(max(len(sent), len(received))):
             exchange = Exchange(f"send from rank {source} to rank {target}", group, number)
             try:
-                if number >= min(len(sent), len(came)):
-                    side, rank = ("receive", target) if number >= len(came) else ("send", source)
+                if number >= min(len(sent), len(received)):
+                    side, rank = ("receive", target) if number >= len(received) else ("send", source)
                     raise _Unknown(f"its {side} by rank {rank} is not in the recordings")
-                _judge(exchange, f"rank {target}", came[number].values(), sent[number].values(), None)
+                _judge(exchange, f"rank {target}", received[number].values(), sent[number].values(), None)
             except (_Unknown, RecordingError) as reason:
                 exchange.left_out = str(reason)
             yield exchange
@@ -253,14 +253,14 @@ def _compare(exchange: Exchange, size: int, members: Mapping[int, _Member]) -> N
             start, count = reduced
             sent = np.stack([_slice(read(each), start, count) for each in members])
             golden, bound = _reduce(sent, member.argument("op"))
-            came = _slice(member.values(target, dtype), 0, count)
-            _judge(exchange, f"rank {rank}", came, golden, bound)
+            received = _slice(member.values(target, dtype), 0, count)
+            _judge(exchange, f"rank {rank}", received, golden, bound)
         for origin, start, count, place in _moved(exchange.name, members, rank, size):
             if count == 0:
                 continue  # nothing was recorded where nothing is moved
-            came = _slice(member.values(target, dtype), place, count)
+            received = _slice(member.values(target, dtype), place, count)
             golden = _slice(read(origin), start, count)
-            _judge(exchange, f"rank {rank} from rank {origin}", came, golden, None)
+            _judge(exchange, f"rank {rank} from rank {origin}", received, golden, None)
 
 
 def _slice(values: Array, start: int, count: int) -> Array:
@@ -323,23 +323,27 @@ def _reduce(sent: Array, op: int) -> tuple[Array, Optional[Array]]:
         return golden, len(sent) * float(_finfo(sent.dtype).eps) * scale
 
 
-def _judge(exchange: Exchange, where: str, came: Array, golden: Array, bound: Optional[Array]) -> None:
-    if came.size != golden.size:
-        exchange.difference = exchange.difference or f"{where}: {came.size} elements came, {golden.size} were sent"
+def _judge(exchange: Exchange, where: str, received: Array, golden: Array, bound: Optional[Array]) -> None:
+    if received.size != golden.size:
+        exchange.difference = (
+            exchange.difference or f"{where}: {received.size} elements were received, {golden.size} were sent"
+        )
         return
     if bound is None:
-        within = came.view(np.uint8).reshape(came.size, -1) == golden.view(np.uint8).reshape(came.size, -1)
+        within = received.view(np.uint8).reshape(received.size, -1) == golden.view(np.uint8).reshape(received.size, -1)
         right = within.all(axis=1)
     else:
         with np.errstate(all="ignore"):
-            wide = came.astype(np.float64)
+            wide = received.astype(np.float64)
             same = (wide == golden) | (np.isnan(wide) & np.isnan(golden))
             right = (
-                same | (np.abs(wide - golden) <= bound) | (np.isinf(wide) & (np.abs(golden) + bound >= _largest(came)))
+                same
+                | (np.abs(wide - golden) <= bound)
+                | (np.isinf(wide) & (np.abs(golden) + bound >= _largest(received)))
             )
     if right.all():
         return
-    comparison = compare(came, np.where(right, came.astype(golden.dtype), golden), rtol=0, atol=0)
+    comparison = compare(received, np.where(right, received.astype(golden.dtype), golden), rtol=0, atol=0)
     if comparison.accurate:  # bits that stand for the same number
         return
     exchange.comparisons[where] = comparison

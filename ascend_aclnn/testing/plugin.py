@@ -50,9 +50,8 @@ _KINDS = (
 _FIXTURES = ("aclnn_backend", "aclnn_device", "aclnn_stream")
 _PASSED = pytest.StashKey[bool]()
 _FINDINGS = pytest.StashKey[validation.Reader]()
-_REPORTED = pytest.StashKey[
-    tuple[int, dict[str, int]]
-]()  # of those printed, how many; the others with how often each was seen
+# Of the printed findings, how many; of those between processes, how often each has occurred.
+_REPORTED = pytest.StashKey[tuple[int, dict[str, int]]]()
 
 
 class LeakWarning(pytest.PytestWarning):
@@ -201,25 +200,20 @@ def _validate(config: pytest.Config, kinds: str) -> None:
 
 
 def _new_findings(item: pytest.Item) -> list[str]:
-    """What was found since the last time, without warnings and what the test causes on purpose."""
+    """The findings since the last time, without warnings and those that the test causes on purpose."""
     config = item.config
-    meant = [pattern for marker in item.iter_markers("aclnn_findings") for pattern in marker.args or ("*",)]
+    expected = [pattern for marker in item.iter_markers("aclnn_findings") for pattern in marker.args or ("*",)]
     reader = config.stash.get(_FINDINGS, None)
     if reader is None or not reader.update():
         return []
-    count, seen = config.stash[_REPORTED]
+    count, reported = config.stash[_REPORTED]
     compared = {f"{f['identifier']}: {f['text']}": f["times"] for f in reader.compared}
     printed = [f"{f['identifier']}: {f['text']}" for f in reader.printed[count:] if f["severity"] == "error"]
-    found = [*printed, *(text for text, times in compared.items() if times > seen.get(text, 0))]
-    found = [
-        text for text in found if not any(fnmatch.fnmatchcase(text.partition(":")[0], pattern) for pattern in meant)
-    ]
+    new = [*printed, *(text for text, times in compared.items() if times > reported.get(text, 0))]
     config.stash[_REPORTED] = len(reader.printed), compared
-    with contextlib.suppress(
-        OSError, AttributeError
-    ):  # a process without the emulated device: another one has found it
+    with contextlib.suppress(OSError, AttributeError):  # this process may have no emulated device, but others
         ctypes.CDLL(None).aclemuForgetFindings()
-    return found
+    return [text for text in new if not any(fnmatch.fnmatchcase(text.partition(":")[0], each) for each in expected)]
 
 
 def _backends(config: pytest.Config) -> list[str]:

@@ -196,8 +196,8 @@ class Worker:
         if self.report is None:
             return
         outputs = [_figures(output) for output in judgement.outputs]
-        told = {"event": "case", "unit": operator.name, "number": item.number, "case": item.case.label}
-        self.tell({**told, "outputs": outputs})
+        event = {"event": "case", "unit": operator.name, "number": item.number, "case": item.case.label}
+        self.tell({**event, "outputs": outputs})
         for output in judgement.outputs:
             if output.fault and output.comparison is not None:
                 name = re.sub(r"[^\w\[\]]+", "-", output.name)

@@ -1,4 +1,4 @@
-"""For ``--validate=memory``: outputs that CANN's kernels leave unwritten, and where bytes that nobody has written go."""
+"""For ``--validate=memory``: outputs that CANN's kernels leave unwritten, and where unwritten bytes are moved to."""
 
 from __future__ import annotations
 
