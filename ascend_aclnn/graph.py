@@ -140,7 +140,7 @@ class Graph:
         if observer is None:
             replay(stream)
         else:
-            observer.observe("Graph.replay", (), stream, lambda: replay(stream))
+            observer.observe("Graph.replay", self.nodes, stream, lambda: replay(stream))
 
     @contextlib.contextmanager
     def update(self, group: TaskGroup, stream: Optional[Stream] = None) -> Iterator[None]:

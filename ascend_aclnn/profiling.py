@@ -24,6 +24,7 @@ import numpy as np
 from ascend_aclnn import call
 from ascend_aclnn.backends.interface import Backend, current_backend
 from ascend_aclnn.core import notebook
+from ascend_aclnn.core.graph_record import GraphNode
 from ascend_aclnn.core.interface import MemoryBlock
 from ascend_aclnn.core.streams import Event, Stream, current_stream
 from ascend_aclnn.core.tensor import Tensor
@@ -49,6 +50,7 @@ class Launch:
     stream: int
     thread: int
     memory: int  # bytes in use by tensors behind the call
+    replayed: tuple[GraphNode, ...] = ()  # what a replay of a graph runs, in order
 
 
 class MemoryPoint(NamedTuple):
@@ -60,13 +62,17 @@ class MemoryPoint(NamedTuple):
 
 
 class OperatorTimes(NamedTuple):
-    """An operator's row of the table; times in microseconds."""
+    """An operator's row of the table; times in microseconds.
+
+    What replays of graphs have run has rows of its own, behind that of the replays: ``calls`` says how often it ran.
+    """
 
     operator: str
     calls: int
     host: float
     device: float
     nbytes: int
+    replayed: bool = False  # by graphs; its times are those of the replays
 
 
 class Profile:
@@ -78,6 +84,7 @@ class Profile:
         self.peak_memory = 0  # bytes in use by tensors and workspaces, at most
         self.peak_owners: list[MemoryBlock] = []  # as seen behind calls
         self.peak_time = 0.0  # of the call behind which they were seen
+        self._replayed: dict[tuple[GraphNode, ...], tuple[GraphNode, ...]] = {}  # each list of nodes once
         self._noted = 0  # bytes in use when the owners were noted
         self._device_time, self._memory = device_time, memory
         self._pending: list[tuple[int, Event, Event]] = []
@@ -158,6 +165,7 @@ class Profile:
         events: Optional[tuple[Event, Event, Stream]],
     ) -> None:
         tensors = [*_tensors(args), *_tensors(results if isinstance(results, tuple) else (results,))]
+        nodes = tuple(arg for arg in args if isinstance(arg, GraphNode) and arg.kind not in ("record", "wait"))
         used = self._used()
         launch = Launch(
             name,
@@ -165,11 +173,12 @@ class Profile:
             (end - begin) * 1e6,
             float("nan"),
             float("nan"),
-            sum(tensor.nbytes for tensor in tensors),
+            sum(tensor.nbytes for tensor in (*tensors, *nodes)),
             " ".join(map(_described, tensors)),
             0 if events is None else events[2].handle,
             threading.get_native_id(),
             used,
+            self._replayed.setdefault(nodes, nodes),
         )
         with self._lock:
             self.launches.append(launch)
@@ -208,8 +217,10 @@ class Profile:
 
     @property
     def operators(self) -> list[OperatorTimes]:
-        """A row for each operator, the one with the most device time (host time where it is not known) first."""
+        """A row for each operator, the one with the most device time (host time where it is not known) first. Behind that of
+        replays of graphs are rows of what they ran, whose times are not known one by one: NaN."""
         rows: dict[str, OperatorTimes] = {}
+        replayed: dict[str, dict[str, OperatorTimes]] = {}
         for launch in self.launches:
             row = rows.get(launch.operator, OperatorTimes(launch.operator, 0, 0.0, 0.0, 0))
             rows[launch.operator] = OperatorTimes(
@@ -219,14 +230,19 @@ class Profile:
                 row.device + launch.device,
                 row.nbytes + launch.nbytes,
             )
-        return sorted(rows.values(), key=lambda row: -(row.device if row.device == row.device else row.host))
+            inner = replayed.setdefault(launch.operator, {})
+            for node in launch.replayed:
+                row = inner.get(node.name, OperatorTimes(node.name, 0, float("nan"), float("nan"), 0, True))
+                inner[node.name] = row._replace(calls=row.calls + 1, nbytes=row.nbytes + node.nbytes)
+        ordered = sorted(rows.values(), key=lambda row: -(row.device if row.device == row.device else row.host))
+        return [row for outer in ordered for row in (outer, *replayed[outer.operator].values())]
 
     def __str__(self) -> str:
         lines = [f"{'operator':<40} {'calls':>7} {'host us':>10} {'device us':>10} {'per call':>9} {'MB':>9}"]
         for row in self.operators:
             each = (row.device if row.device == row.device else row.host) / row.calls
-            times = f"{row.host:>10.1f} {_number(row.device):>10} {each:>9.1f}"
-            lines.append(f"{row.operator:<40} {row.calls:>7} {times} {row.nbytes / 1e6:>9.2f}")
+            times = f"{_number(row.host):>10} {_number(row.device):>10} {_number(each):>9}"
+            lines.append(f"{'  ' * row.replayed + row.operator:<40} {row.calls:>7} {times} {row.nbytes / 1e6:>9.2f}")
         peak = f"tensors took {self.peak_memory / 1e6:.1f} MB at most"
         lines.append(f"{len(self.launches)} calls in {self.seconds * 1e3:.1f} ms; {peak}")
         for block in self.peak_owners[:10]:
@@ -238,13 +254,17 @@ class Profile:
     def _repr_html_(self) -> str:
         head = ("operator", "calls", "host us", "device us", "MB")
         rows = [
-            (r.operator, r.calls, f"{r.host:.1f}", _number(r.device), f"{r.nbytes / 1e6:.2f}") for r in self.operators
+            ("\u2002" * r.replayed + r.operator, r.calls, _number(r.host), _number(r.device), f"{r.nbytes / 1e6:.2f}")
+            for r in self.operators
         ]
         return notebook.table(rows, head) + f"<p>{html.escape(str(self).splitlines()[len(rows) + 1])}</p>"
 
     def to_json(self) -> str:
         """Operators and launches as a JSON object; times in microseconds, NaN as null."""
-        launches = [{k: _plain(v) for k, v in dataclasses.asdict(launch).items()} for launch in self.launches]
+        launches = [
+            {k: _plain(v) for k, v in {**vars(launch), "replayed": [node.name for node in launch.replayed]}.items()}
+            for launch in self.launches
+        ]
         operators = [{k: _plain(v) for k, v in row._asdict().items()} for row in self.operators]
         owners = [{"bytes": block.nbytes, "origin": block.origin} for block in self.peak_owners]
         memory = {
@@ -276,7 +296,9 @@ class Profile:
             peak = {"ph": "i", "s": "p", "name": "peak of memory", "pid": host, "tid": 0, "ts": self.peak_time}
             yield {**peak, "args": {"bytes": self.peak_memory, **owners}}
         for number, launch in enumerate(self.launches):
-            facts = {"shapes": launch.shapes, "bytes": launch.nbytes}
+            facts: dict[str, Any] = {"shapes": launch.shapes, "bytes": launch.nbytes}
+            if launch.replayed:
+                facts["replayed"] = [f"{node.name} {node.arguments}" for node in launch.replayed]
             here = {"pid": host, "tid": launch.thread}
             there = {"pid": device, "tid": streams[launch.stream]}
             yield {"ph": "X", "name": launch.operator, **here, "ts": launch.begin, "dur": launch.host, "args": facts}
@@ -300,8 +322,8 @@ def profile(device_time: bool = True, memory: bool = False) -> Profile:
 
     ``device_time=False`` leaves the streams alone: no events are recorded around each call. ``memory=True`` also notes which
     lines of the program own memory at its peak, which costs some microseconds for each allocation. The memory pool's peaks
-    begin again with the block. A replay of a graph is one row, "Graph.replay". Operators of other packages (torch's own) are
-    not seen; ``ascend-aclnn layer run`` sees all clients. RuntimeError where profiles would nest.
+    begin again with the block. A replay of a graph is one call, "Graph.replay", with what it runs behind it. Operators of other
+    packages (torch's own) are not seen; ``ascend-aclnn layer run`` sees all clients. RuntimeError where profiles would nest.
     """
     return Profile(device_time, memory)
 

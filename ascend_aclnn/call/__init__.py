@@ -33,7 +33,7 @@ class Observer(Protocol):
         """Whether this thread is inside of a call that is observed."""
 
     def observe(self, name: str, args: Sequence[Any], stream: Optional[Stream], perform: Callable[[], Any]) -> Any:
-        """Makes a call of an operator, or a replay, by ``perform``; its results."""
+        """Makes a call of an operator, or a replay, by ``perform``; its results. ``args`` of a replay are the graph's nodes."""
 
 
 observer: Optional[Observer] = None

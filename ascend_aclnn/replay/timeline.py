@@ -6,14 +6,19 @@ import statistics
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 from ascend_aclnn.recording import Call, Launch, Recording
 from ascend_aclnn.replay.summary import tensor_words
 
 _ALLOCATORS = {"aclrtMalloc": "size", "aclrtMallocAlign32": "size"}
+_UNKNOWN = float("nan")
 _NO_STREAM = 0xFFFFFFFF  # MSPTI_INVALID_STREAM_ID
 _SHOWN = 10  # blocks of the peak of memory that are listed
+_EXECUTES = "aclmdlRIExecute"  # how the names of functions begin that replay a graph
+_UNTIED = "of no call that was recorded"
+
+Cause = Union[Launch, Call]
 
 
 class Run(NamedTuple):
@@ -25,7 +30,9 @@ class Run(NamedTuple):
     duration: float
     device: int
     stream: int
-    launch: Optional[int]  # the index of the launch that caused it
+    cause: Optional[
+        Cause
+    ]  # the launch, or the other call, that caused it; a graph's tasks have the call that replayed it
 
 
 class Block(NamedTuple):
@@ -37,13 +44,14 @@ class Block(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An operator of the table; microseconds."""
+    """An operator of the table, or another function that put work onto a stream; microseconds."""
 
     operator: str
-    calls: int
-    host: float
+    calls: int  # of one that a graph replayed: how often it ran
+    host: float  # NaN where a graph replayed it
     device: float  # NaN where no time of the device is known
-    nbytes: int
+    nbytes: float  # NaN where it is not known
+    replayed_by: str = ""  # the function that replayed it; its row comes before
 
 
 class Timeline:
@@ -73,25 +81,25 @@ class Timeline:
                 start, end, device, stream, correlation = map(int, words[1:6])
                 if stream != _NO_STREAM:  # else the call itself did it
                     tasks.append((words[0], start, end, device, stream, correlation, words[6]))
-        waiting: dict[tuple[int, str], deque[Launch]] = defaultdict(deque)
+        waiting: dict[tuple[int, str], deque[Cause]] = defaultdict(deque)
         for launch in self.launches:
             if launch.statuses == (0, 0):
                 waiting[launch.threads[1], launch.operator.name].append(launch)
-        launch_of: dict[int, Launch] = {}
+        for call in self.calls:
+            if call.status == 0:
+                waiting[call.thread, call.name].append(call)
+        causes: dict[int, Cause] = {}
         offsets = []
         for start, thread, correlation, name in sorted(calls):
             queue = waiting.get((thread, name))
             if queue:
-                launch_of[correlation] = queue.popleft()
-                offsets.append(start - launch_of[correlation].times[2])
+                causes[correlation] = queue.popleft()
+                offsets.append(start - _place(causes[correlation])[0])
         offset = statistics.median(offsets) if offsets else 0
         runs = []
         for kind, start, end, device, stream, correlation, name in tasks:
-            found = launch_of.get(correlation)
             begin = self._microseconds(start - offset)
-            runs.append(
-                Run(kind, name, begin, (end - start) / 1000, device, stream, None if found is None else found.index)
-            )
+            runs.append(Run(kind, name, begin, (end - start) / 1000, device, stream, causes.get(correlation)))
         return sorted(runs, key=lambda run: run.begin)
 
     def _microseconds(self, time: float) -> float:
@@ -132,36 +140,50 @@ class Timeline:
     # ----------------------------------------------------------------------------------------------- results
     @property
     def rows(self) -> list[Row]:
-        """A row for each operator, the one with the most time of the device (of the host where it is not known) first."""
+        """A row for each operator and other function that put work onto streams, the one with the most time of the device (of
+        the host where it is not known) first. Behind a function that replays graphs are rows of what it ran, and behind
+        "of no call that was recorded" of what the device ran without one."""
         device: dict[int, float] = defaultdict(float)
+        inner: dict[str, dict[str, Row]] = defaultdict(dict)
         for run in self.runs:
-            if run.launch is not None:
-                device[run.launch] += run.duration
+            if run.cause is not None:
+                device[id(run.cause)] += run.duration
+            by = _UNTIED if run.cause is None else _name(run.cause)
+            if by == _UNTIED or by.startswith(_EXECUTES):
+                row = inner[by].get(run.name, Row(run.name, 0, _UNKNOWN, 0.0, _UNKNOWN, by))
+                inner[by][run.name] = row._replace(calls=row.calls + 1, device=row.device + run.duration)
         rows: dict[str, Row] = {}
-        for launch in self.launches:
-            row = rows.get(launch.operator.name, Row(launch.operator.name, 0, 0.0, 0.0, 0))
-            took = device.get(launch.index, 0.0 if self.runs else float("nan"))
-            nbytes = sum(_nbytes(tensor.description) for value in launch.values for tensor in value.tensors())
-            rows[row.operator] = Row(
-                row.operator, row.calls + 1, row.host + _host(launch), row.device + took, row.nbytes + nbytes
-            )
-        return sorted(rows.values(), key=lambda row: -(row.device if row.device == row.device else row.host))
+        causes: list[Cause] = [*self.launches, *self.calls]
+        for cause in causes:
+            name = _name(cause)
+            if isinstance(cause, Launch) or id(cause) in device or name.startswith(_EXECUTES):
+                took = device.get(id(cause), 0.0 if self.runs else _UNKNOWN)
+                row = rows.get(name, Row(name, 0, 0.0, 0.0, 0.0))
+                rows[name] = Row(
+                    name, row.calls + 1, row.host + _host(cause), row.device + took, row.nbytes + _nbytes(cause)
+                )
+        if _UNTIED in inner:
+            rows[_UNTIED] = Row(_UNTIED, 0, _UNKNOWN, sum(row.device for row in inner[_UNTIED].values()), _UNKNOWN)
+        return [
+            row for outer in _longest_first(rows) for row in (outer, *_longest_first(inner.get(outer.operator, {})))
+        ]
 
     def lines(self) -> Iterator[str]:
         """A table of operators, and the peak of memory with its blocks."""
         yield f"{'operator':<40} {'calls':>7} {'host us':>10} {'device us':>10} {'MB':>9}"
         for row in self.rows:
-            device = f"{row.device:.1f}" if row.device == row.device else "-"
-            yield f"{row.operator:<40} {row.calls:>7} {row.host:>10.1f} {device:>10} {row.nbytes / 1e6:>9.2f}"
-        tied = sum(run.launch is not None for run in self.runs)
-        yield f"{len(self.launches)} launches; {len(self.runs)} runs on the device, {tied} tied to a launch"
+            name = f"  {row.operator}" if row.replayed_by else row.operator
+            times = f"{_number(row.host, 1):>10} {_number(row.device, 1):>10}"
+            yield f"{name:<40} {row.calls:>7} {times} {_number(row.nbytes / 1e6, 2):>9}"
+        tied = sum(run.cause is not None for run in self.runs)
+        yield f"{len(self.launches)} launches; {len(self.runs)} runs on the device, {tied} tied to the call that caused them"
         if self.peak:
             yield f"the program had {self.peak / 1e6:.1f} MB of the device at most, in {len(self.peak_blocks)} blocks"
             for block in self.peak_blocks[:_SHOWN]:
                 yield f"  {block.nbytes / 1e6:>9.2f} MB  allocated before {block.before}"
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Chrome's trace events: both phases of each launch, runs on streams, arrows between them, memory."""
+        """Chrome's trace events: both phases of each launch, other calls, runs on streams, arrows to them, memory."""
         process = self.recording.header.process
         name = f"{' '.join(self.recording.header.program)[:80] or 'program'} ({process})"
         yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}}
@@ -173,6 +195,12 @@ class Timeline:
             yield {"ph": "M", "pid": devices[device], "tid": stream, "name": "thread_name", "args": title}
         for launch in self.launches:
             yield from self._launch_events(launch, process)
+        for call in self.calls:
+            begin, end = call.times
+            if end:
+                span = {"ts": self._microseconds(begin), "dur": (end - begin) / 1000}
+                facts = {"status": call.status, **call.arguments}
+                yield {"ph": "X", "name": call.name, "pid": process, "tid": call.thread, **span, "args": facts}
         for number, run in enumerate(self.runs):
             there = {"pid": devices[run.device], "tid": run.stream}
             yield {
@@ -183,11 +211,11 @@ class Timeline:
                 "dur": run.duration,
                 "args": {"kind": run.kind},
             }
-            if run.launch is not None:
-                launch = self.launches[run.launch]
+            if run.cause is not None:
+                begin, thread = _place(run.cause)
                 flow = {"name": "launch", "cat": "launch", "id": f"{process}.{number}"}
-                here = {"pid": process, "tid": launch.threads[1]}
-                yield {"ph": "s", **flow, **here, "ts": self._microseconds(launch.times[2])}
+                here = {"pid": process, "tid": thread}
+                yield {"ph": "s", **flow, **here, "ts": self._microseconds(begin)}
                 yield {"ph": "f", "bp": "e", **flow, **there, "ts": run.begin}
         for time, used in self.memory:
             yield {"ph": "C", "name": "device memory", "pid": process, "ts": time, "args": {"bytes": used}}
@@ -206,12 +234,32 @@ def _device_process(process: int, device: int) -> int:
     return process * 100 + 1 + device  # a number of its own: processes of several ranks share a trace
 
 
-def _host(launch: Launch) -> float:
-    """Both phases on the host, in microseconds."""
-    begin, end, begin_two, end_two = launch.times
-    return (end - begin + max(0, end_two - begin_two)) / 1000
+def _name(cause: Cause) -> str:
+    return cause.operator.name if isinstance(cause, Launch) else cause.name
 
 
-def _nbytes(description: Any) -> int:
-    start, stop = description.byte_range
-    return int(stop - start)
+def _place(cause: Cause) -> tuple[int, int]:
+    """When the call began that queued the work, in ns, and its thread."""
+    return (cause.times[2], cause.threads[1]) if isinstance(cause, Launch) else (cause.times[0], cause.thread)
+
+
+def _host(cause: Cause) -> float:
+    """Both phases of a launch, or the call, on the host, in microseconds."""
+    return sum(max(0, end - begin) for begin, end in zip(cause.times[::2], cause.times[1::2])) / 1000
+
+
+def _nbytes(cause: Cause) -> float:
+    """Bytes of a launch's tensors, and of what is copied or filled."""
+    if isinstance(cause, Call):
+        count = cause.arguments.get("count") if cause.name.startswith("aclrtMem") else None
+        return count if isinstance(count, int) else _UNKNOWN
+    ranges = (tensor.description.byte_range for value in cause.values for tensor in value.tensors())
+    return sum(stop - start for start, stop in ranges)
+
+
+def _longest_first(rows: dict[str, Row]) -> list[Row]:
+    return sorted(rows.values(), key=lambda row: -(row.device if row.device == row.device else row.host))
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}" if value == value else "-"

@@ -67,7 +67,13 @@ def test_replays_of_graphs_are_seen(each_backend: Backend, tmp_path: Path) -> No
             for _ in range(3):
                 graph.replay(stream)
         assert np.array_equal(y.numpy(), 2 * X)
-    assert {row.operator: row.calls for row in profile.operators} == {"aclnnAdd": 1, "Graph.replay": 3}
+    calls = {(row.operator, row.replayed): row.calls for row in profile.operators}
+    assert calls == {("aclnnAdd", False): 1, ("Graph.replay", False): 3, ("aclnnAdd", True): 3}
+    rows = {(row.operator, row.replayed): row.nbytes for row in profile.operators}
+    assert rows["Graph.replay", False] == rows["aclnnAdd", True] == 3 * rows["aclnnAdd", False]
+    names = [row.operator for row in profile.operators]
+    assert names[names.index("Graph.replay") + 1] == "aclnnAdd" and "\n  aclnnAdd " in str(profile)
+    assert json.loads(profile.to_json())["launches"][-1]["replayed"] == ["aclnnAdd"]
     assert all(launch.device >= 0 and launch.host > 0 for launch in profile.launches)
     profile.save_trace(str(tmp_path / "trace.json"))
     events = json.loads((tmp_path / "trace.json").read_text(), parse_constant=pytest.fail)["traceEvents"]

@@ -146,6 +146,29 @@ def test_what_a_graph_replays_is_told_one_by_one(cann: Cann) -> None:
 
 
 @client()
+def test_what_is_captured_has_not_run(cann: Cann) -> None:
+    """A kernel, a copy and a fill: their calls are told, and nothing of the device."""
+    x, out = cann.tensor(np.eye(2, dtype=np.float32)), cann.tensor(np.zeros((2, 2), np.float32))
+    source, target = cann.malloc(64), cann.malloc(64)
+    stream, graph = cann.create("aclrtCreateStream"), ctypes.c_void_p()
+    launch = cann.prepare("aclnnNeg", x, out)
+    subscriber = Subscriber(KERNEL, ACL_API, MEMCPY, MEMSET)
+    cann.aclmdlRICaptureBegin(stream, 0)
+    cann.launch("aclnnNeg", *launch, stream)
+    cann.aclrtMemcpyAsync(target, 64, source, 48, 3, stream)
+    cann.aclrtMemsetAsync(target, 64, 7, 32, stream)
+    cann.aclmdlRICaptureEnd(stream, ctypes.byref(graph))
+    found = subscriber.finish()
+    called = [r.name for r in found[ACL_API]]
+    assert called == [b"aclnnNeg", b"aclrtMemcpyAsync", b"aclrtMemsetAsync"]
+    assert found[KERNEL] == found[MEMCPY] == found[MEMSET] == []
+    cann.aclmdlRIDestroy(graph)
+    cann.aclrtDestroyStream(stream)
+    for memory in (source, target):
+        cann.aclrtFree(memory)
+
+
+@client()
 def test_a_collective_is_told_with_its_type_count_and_group(cann: Cann) -> None:
     hccl = ctypes.CDLL("libhccl.so")
     communicator, name, stream = ctypes.c_void_p(), ctypes.create_string_buffer(128), cann.create("aclrtCreateStream")

@@ -29,7 +29,15 @@ try:
     ops.add(x, x, out=aclnn.zeros((5, 7), np.float32))
 except aclnn.AclError:
     pass
+graph = aclnn.Graph()
+with graph.capture():
+    target = ops.abs(x).copy()
+    v = ops.exp(target)
+for _ in range(2):
+    graph.replay()
+v.numpy()
 """
+REPLAYED = ("aclnnAbs", "aclnnInplaceCopy", "aclnnExp")
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +75,11 @@ def survey(
 def test_the_report_counts_operators_and_their_data_types(survey: Any) -> None:
     printed, uses, _ = survey
     counts = {name: (use["launches"], use["refused"]) for name, use in uses.items()}
-    assert counts == {"aclnnAdd": (4, 1), "aclnnRelu": (1, 0), "aclnnGroupedMatmul": (1, 0)}
+    once = dict.fromkeys(("aclnnRelu", "aclnnGroupedMatmul", *REPLAYED), (1, 0))
+    assert counts == {"aclnnAdd": (4, 1), **once}
     assert uses["aclnnAdd"]["forms"] == {"BF16": 4}
     assert all(use["reference"] and use["in_catalog"] for use in uses.values())
-    assert "3 operators in 6 launches" in printed
+    assert "6 operators in 9 launches" in printed
 
 
 def test_the_report_says_where_the_program_would_not_run(survey: Any) -> None:
@@ -86,19 +95,31 @@ def test_the_profile_ties_each_launch_to_its_run(survey: Any) -> None:
     printed, _, events = survey
     spans = {(e["pid"], e["tid"], e["ts"]): e["name"] for e in events if e["ph"] == "X"}
     flows = {kind: {e["id"]: e for e in events if e["ph"] == kind} for kind in "sf"}
-    assert len(flows["s"]) == 5 and flows["s"].keys() == flows["f"].keys()  # the refused launch has no run
-    streams = set()
+    assert len(flows["s"]) == 11 and flows["s"].keys() == flows["f"].keys()  # the refused launch has no run
+    streams, replayed = set(), []
     for number, start in flows["s"].items():
         end = flows["f"][number]
-        name = spans[start["pid"], start["tid"], start["ts"]]
-        assert name == spans[end["pid"], end["tid"], end["ts"]] and start["ts"] <= end["ts"]
+        name, ran = spans[start["pid"], start["tid"], start["ts"]], spans[end["pid"], end["tid"], end["ts"]]
+        assert start["ts"] <= end["ts"]
+        if name == "aclmdlRIExecuteAsync":
+            replayed.append(ran)
+        else:
+            assert name == ran
         if name == "aclnnAdd":
             streams.add(end["tid"])
+    assert replayed == [*REPLAYED] * 2
     assert len(streams) == 1 and len({end["tid"] for end in flows["f"].values()}) == 2
     for event in events:
         assert {"ph", "pid", "name"} <= event.keys()
         assert all(event[name] >= 0 for name in ("ts", "dur") if name in event)
     assert any(e["ph"] == "C" and e["args"]["bytes"] > 0 for e in events)
-    row = next(line.split() for line in printed.splitlines() if line.startswith("aclnnAdd") and len(line.split()) == 5)
+    table = [line for line in printed.splitlines() if len(line.split()) == 5]
+    row = next(line.split() for line in table if line.startswith("aclnnAdd"))
     assert row[1] == "4" and float(row[2]) > 0 and float(row[3]) > 0
-    assert "6 launches; " in printed and "5 tied to a launch" in printed and "MB of the device at most" in printed
+    assert "9 launches; " in printed and "11 tied to the call" in printed and "MB of the device at most" in printed
+    first = next(i for i, line in enumerate(table) if line.startswith("aclmdlRIExecuteAsync"))
+    inner = {name: (calls, device) for name, calls, _, device, _ in map(str.split, table[first + 1 : first + 4])}
+    assert inner.keys() == {*REPLAYED}
+    assert all(calls == "2" and float(device) > 0 for calls, device in inner.values())
+    captured = [line.split() for line in table if line.startswith(REPLAYED)]
+    assert all(row[1] == "1" and float(row[3]) == 0 for row in captured)  # a captured launch runs when it is replayed

@@ -75,7 +75,8 @@ void emu_activity_end(uint64_t correlation, int status) {
         const emu_activity_observer *observer = observers[i];
         if (observer != NULL) observer->called(correlation, &call);
     }
-    if (call.stream == EMU_NOWHERE && call.kind != ACTIVITY_KERNEL && call.kind != ACTIVITY_REPLAY) emu_activity_ran(correlation, call.begin, call.end);
+    bool here = call.stream == EMU_NOWHERE && !call.captured; /* nothing was queued: the call itself did it */
+    if (here && call.kind != ACTIVITY_KERNEL && call.kind != ACTIVITY_REPLAY) emu_activity_ran(correlation, call.begin, call.end);
 }
 
 uint64_t emu_activity_queued(uint32_t device, uint32_t stream) {
@@ -89,6 +90,13 @@ uint64_t emu_activity_queued(uint32_t device, uint32_t stream) {
     }
     pthread_mutex_unlock(&lock);
     return replay ? 0 : current;
+}
+
+void emu_activity_captured(void) {
+    if (current == 0) return;
+    pthread_mutex_lock(&lock);
+    if (current >= first && current < first + count) calls[current - first].captured = true;
+    pthread_mutex_unlock(&lock);
 }
 
 uint64_t emu_activity_replay(const emu_activity_call *parts, uint32_t many, uint32_t device, uint32_t stream) {

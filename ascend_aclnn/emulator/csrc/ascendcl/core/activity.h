@@ -19,6 +19,7 @@ typedef struct {
     uint64_t bytes, detail;  /* of a copy: bytes, aclrtMemcpyKind; of memory that is set: bytes, value; of a collective: elements,
                                 HcclDataType */
     char group[128];         /* a collective's communicator */
+    bool captured;           /* a graph has it, and it has not run */
     uint64_t replay;         /* the correlation of the call that executes the graph that it belongs to; 0: of none */
 } emu_activity_call;
 
@@ -55,6 +56,8 @@ LINK void emu_activity_tell_mark(const emu_activity_mark *mark);
 uint64_t emu_activity_replay(const emu_activity_call *parts, uint32_t many, uint32_t device, uint32_t stream);
 /* The correlation of this thread's call, for a task that it queues; 0: none. */
 uint64_t emu_activity_queued(uint32_t device, uint32_t stream);
+/* A task of this thread's call is captured instead. */
+void emu_activity_captured(void);
 /* A task of a call has run on this host, or on the device: the parts of a replay's task have the numbers that follow its correlation. */
 void emu_activity_ran(uint64_t correlation, uint64_t begin, uint64_t end);
 

@@ -402,6 +402,7 @@ static int divert(emu_stream *stream, emu_task *task, bool *taken) {
     int status = !*taken ? 0 : capture != NULL ? capture_task(stream, capture, task) : update_task(stream, update, task);
     emu_captures_unlock();
     if (status != 0) task->finish(task);
+    else if (*taken) emu_activity_captured();
     return status;
 }
 
