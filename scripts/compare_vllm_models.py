@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from quantised_models import quantise
 from tiny_models import make
 
 
@@ -26,15 +27,26 @@ class Row(NamedTuple):
     dtype: str = "float16"
     options: tuple[tuple[str, Any], ...] = ()  # of LLM
     lora: bool = False
-    quantised: bool = False  # W8A8: weights by output, activations by token
+    quantised: str = ""  # a scheme of quantised_models
     length: int = 12  # of prompts
     sleeps: bool = False  # sleeps at level 1, and wakes, before it answers
+    drafts: int = 0  # tokens that an EAGLE model drafts at a time
 
 
 _GRAPHS = ("enforce_eager", False)  # vllm-ascend's default: graphs of pieces, and whole ones of decoding
 _NGRAM = ("speculative_config", {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3})
 # vllm-ascend lets only weights in ND sleep.
 _SLEEP = (("enable_sleep_mode", True), ("additional_config", {"weight_nz_mode": 0}))
+# Only where others prefill does vllm-ascend launch mla_preprocess; nothing comes from them here. Above 1024 tokens in a batch it
+# keeps the weights of prefill.
+_CONSUMER = (
+    "kv_transfer_config",
+    {
+        "kv_connector": "ExampleConnector",
+        "kv_role": "kv_consumer",
+        "kv_connector_extra_config": {"shared_storage_path": "absent"},
+    },
+)
 _SMALL = {"max_num_batched_tokens": 256}
 ROWS = {
     "llama": Row("llama"),
@@ -48,12 +60,20 @@ ROWS = {
     "deepseek-v2-bfloat16": Row("deepseek_v2", "bfloat16"),
     "ngram": Row("llama", options=(_NGRAM,)),
     "ngram-graphs": Row("llama", options=(_NGRAM, _GRAPHS)),
+    "eagle": Row("llama", drafts=2),
+    "eagle-graphs": Row("llama", options=(_GRAPHS,), drafts=2),
     "prefix-caching": Row("llama", options=(("enable_prefix_caching", True),), length=300),
     "chunked-prefill": Row("llama", options=(("max_num_batched_tokens", 64),), length=200),
     # Below rank 128 vllm-ascend launches kernels of its own (bgmv_shrink); from there on it takes vLLM's own functions.
     "lora": Row("llama", options=(("max_lora_rank", 16),), lora=True),
     "lora-128": Row("llama", options=(("max_lora_rank", 128),), lora=True),
-    "w8a8": Row("llama", "bfloat16", quantised=True),  # CANN takes no FLOAT16 scales of weights for FLOAT16 outputs
+    # CANN takes no FLOAT16 scales of weights for FLOAT16 outputs
+    "w8a8": Row("llama", "bfloat16", quantised="W8A8_DYNAMIC"),
+    "w8a8-moe": Row("qwen3_moe", "bfloat16", quantised="W8A8_DYNAMIC"),
+    "w8a8-static": Row("llama", quantised="W8A8"),
+    "w4a8": Row("llama", quantised="W4A8_DYNAMIC"),
+    "w4a8-moe": Row("qwen3_moe", "bfloat16", quantised="W4A8_DYNAMIC"),
+    "mla-preprocess": Row("deepseek_v2_lora", options=(_CONSUMER, ("max_num_batched_tokens", 1280)), quantised="W8A8"),
     "tensor-parallel-2": Row("llama", options=(("tensor_parallel_size", 2),)),
     "tensor-parallel-2-graphs": Row("llama", options=(("tensor_parallel_size", 2), _GRAPHS)),
     "expert-parallel-2": Row("qwen3_moe", options=(("tensor_parallel_size", 2), ("enable_expert_parallel", True))),
@@ -82,32 +102,26 @@ def make_lora(directory: Path, model: Any, rank: int = 8) -> None:
     (directory / "adapter_config.json").write_text(json.dumps(config))
 
 
-def quantise(directory: Path, model: Any) -> None:
-    """Makes a checkpoint W8A8_DYNAMIC as msModelSlim does; the model gets weights and activations of as many steps."""
-    from safetensors.torch import load_file, save_file
+def make_eagle(directory: Path, model: Any) -> None:
+    """A draft model, in EAGLE's layout, that guesses many tokens right, and not all: it is the model, without its first norm.
 
-    tensors = load_file(directory / "model.safetensors")
-    kinds = dict.fromkeys(tensors, "FLOAT")
-    for name, module in model.named_modules():
-        weight = tensors.get(f"{name}.weight")
-        if weight is None or not name.endswith("_proj"):
-            continue
-        scale = (weight.float().abs().amax(1, keepdim=True) / 127).to(weight.dtype)
-        codes = (weight.float() / scale.float()).round().clamp(-128, 127)
-        parts = {"weight": codes.to(torch.int8), "weight_scale": scale, "weight_offset": torch.zeros_like(scale)}
-        tensors |= {f"{name}.{part}": tensor for part, tensor in parts.items()}
-        kinds |= {f"{name}.{part}": "W8A8_DYNAMIC" for part in parts}
-        with torch.no_grad():
-            module.weight.copy_(codes * scale.float())
-        module.register_forward_pre_hook(lambda _, inputs: (_in_steps(inputs[0]),))
-    save_file(tensors, directory / "model.safetensors")
-    description = {**kinds, "model_quant_type": "W8A8_DYNAMIC"}
-    (directory / "quant_model_description.json").write_text(json.dumps(description))
+    EAGLE's ``fc`` makes a layer's input of a token's embedding and the hidden state that led to the token; here it takes the
+    first half and a little of the second one.
+    """
+    from safetensors.torch import save_file
 
-
-def _in_steps(x: Any) -> Any:
-    scale = x.abs().amax(-1, keepdim=True) / 127
-    return (x / scale).round() * scale
+    directory.mkdir()
+    hidden = model.config.hidden_size
+    tensors = {
+        name.removeprefix("model."): weight
+        for name, weight in model.state_dict().items()
+        if name.startswith("model.layers.") and name != "model.layers.0.input_layernorm.weight"
+    }
+    tensors["embed_tokens.weight"] = model.state_dict()["model.embed_tokens.weight"]
+    tensors["fc.weight"] = torch.cat([torch.eye(hidden), torch.randn(hidden, hidden) * 0.01], dim=1)
+    save_file({name: tensor.half().contiguous() for name, tensor in tensors.items()}, directory / "model.safetensors")
+    config = {**model.config.to_dict(), "dtype": "float16", "architectures": ["LlamaForCausalLM"]}
+    (directory / "config.json").write_text(json.dumps(config))
 
 
 def prompts(length: int) -> list[list[int]]:
@@ -131,6 +145,9 @@ def generate(directory: Path, row: Row) -> None:
         **_SMALL,
     }
     options |= {"enable_prefix_caching": False, "enable_lora": row.lora, **dict(row.options)}
+    if row.drafts:
+        draft = {"method": "eagle", "model": str(directory / "draft"), "num_speculative_tokens": row.drafts}
+        options |= {"speculative_config": draft, "disable_log_stats": False}
     llm = LLM(str(directory), dtype=row.dtype, **options)
     loaded = time.perf_counter()
     greedy = SamplingParams(temperature=0, max_tokens=TOKENS, ignore_eos=True)
@@ -144,6 +161,9 @@ def generate(directory: Path, row: Row) -> None:
         llm.generate(asked[:1], greedy, lora_request=request, use_tqdm=False)
     answers = llm.generate(asked, greedy, lora_request=request, use_tqdm=False)
     seconds = loaded - began, time.perf_counter() - loaded
+    for metric in llm.get_metrics() if row.drafts else []:
+        if metric.name.startswith("vllm:spec_decode_num_"):
+            print(metric, flush=True)
     tokens = [list(answer.outputs[0].token_ids) for answer in answers]
     (directory / "answers.json").write_text(json.dumps([tokens, *seconds]))
 
@@ -172,8 +192,10 @@ def main(names: list[str]) -> int:
             model = make(directory, row.kind, getattr(torch, row.dtype))
             if row.lora:
                 make_lora(directory / "adapter", model)
+            if row.drafts:
+                make_eagle(directory / "draft", model)
             if row.quantised:
-                quantise(directory, model)
+                quantise(directory, model, row.quantised, prompts(row.length))
             # A process of its own: vLLM forks its engine, and torch's threads do not survive that.
             command = [sys.executable, __file__, "--generate", name, str(directory)]
             if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:

@@ -52,6 +52,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "qwen3": {**_DENSE, **_HEADS},
     "qwen3_moe": {**_DENSE, **_HEADS, **_EXPERTS},
     "deepseek_v2": {**_DENSE, **_LATENT},
+    "deepseek_v2_lora": {**_DENSE, **_LATENT, "q_lora_rank": 256},  # queries through latents, too
 }
 
 
@@ -69,7 +70,7 @@ def make_tokenizer(directory: Path) -> None:
 def make(directory: Path, kind: str = "llama", dtype: torch.dtype = torch.float16, seed: int = 0) -> Any:
     """Writes a model of a kind and its tokenizer; returns it, with weights that were rounded to the dtype, in float32."""
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **CONFIGS[kind]))
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind.removesuffix("_lora"), **CONFIGS[kind]))
     scales = {"embed_tokens": 1.0, "lm_head": 0.2}
     with torch.no_grad():
         for name, weight in model.named_parameters():

@@ -499,5 +499,10 @@ def when_registered(drop: Callable[[Operator], None]) -> None:
 @functools.cache
 def python_names() -> dict[str, str]:
     """Python name -> C name of every operator."""
-    c_names = list(names())
+    return {**_python_names_of_index(), **{operator.python_name: name for name, operator in _registered.items()}}
+
+
+@functools.cache
+def _python_names_of_index() -> dict[str, str]:
+    c_names = list(_index())
     return dict(zip(operator_python_names(c_names), c_names))

@@ -6,27 +6,45 @@ A kernel whose meaning a module of operators declares is launched as an operator
     def rope(q_ptr, k_ptr, cos_ptr, ..., **_):      # the kernel's parameters by their names, and grid
         ops.triton_rope(q_ptr, k_ptr, cos_ptr, ...)
 
-All others are run by Triton's interpreter, on device memory itself, after the work of the stream. The interpreter of
-triton-ascend 3.2.0 lacks its extensions of the language; those that read and write parts of tensors are added.
+All others are run by Triton's interpreter, on device memory itself, after the work of the stream; while it is captured, by a host
+function of the graph. The interpreter of triton-ascend 3.2.0 lacks its extensions of the language; those that read and write
+parts of tensors are added. It also lacks triton-ascend's functions of reductions, and would go through elements in Python.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import sys
+import threading
 from collections.abc import Mapping
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import numpy as np
 
+from ascend_aclnn.backends.npu import library
 from ascend_aclnn.emulator import operators
+from ascend_aclnn.emulator.faults import KERNEL_FAULT
 
 Launch = Callable[..., None]
 
 _kernels: dict[str, Launch] = {}
 # The parameter that has indices, of triton-ascend's extensions.
 _INDICES = {"get_element": 1, "extract_slice": 1, "insert_slice": 2}
+# What triton-ascend's functions of reductions do with all of an axis: to values, and which index they give.
+_REDUCTIONS: dict[str, tuple[Callable[..., Any], Optional[Callable[..., Any]]]] = {
+    "_argmax_combine_tie_break_left": (np.max, np.argmax),
+    "_argmin_combine_tie_break_left": (np.min, np.argmin),
+    "_elementwise_max_default": (np.fmax.reduce, None),
+    "_elementwise_max_propagate_nan": (np.max, None),
+    "_elementwise_min": (np.fmin.reduce, None),
+    "_xor_combine": (np.bitwise_xor.reduce, None),
+}
+_HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+_interpreting = threading.Lock()  # the interpreter has one grid position for all threads
+_captured: list[Any] = []  # host functions of graphs, which may be replayed as long as the process lives
 
 
 def triton_kernel(*names: str) -> Callable[[Launch], Launch]:
@@ -65,16 +83,25 @@ def extend(interpreter: Any) -> None:
         if kwargs.get("warmup"):
             return
         kwargs = {name: value for name, value in kwargs.items() if name in self.arg_names}  # others are the compiler's
-        kernel = self.declared
-        if kernel is not None:
-            values = {**self.defaults, **dict(zip(self.arg_names, args)), **kwargs}
-            grid = self.grid(values) if callable(self.grid) else self.grid
+        values = {**self.defaults, **dict(zip(self.arg_names, args)), **kwargs}
+        if self.declared is not None:
             try:
-                kernel(grid=tuple(grid), **values)
+                self.declared(grid=tuple(self.grid(values) if callable(self.grid) else self.grid), **values)
                 return
             except NotImplementedError:
                 pass
-        run(self, *args, **kwargs)
+        devices = {value.device for value in values.values() if _is_of_device(value)}
+        captured = next(filter(_is_captured, devices), None)
+        if captured is not None:
+            if callable(self.grid):
+                self.grid = self.grid(values)
+            fixed = {name: _Address(value) if _is_of_device(value) else value for name, value in values.items()}
+            _run_in_graph(self.fn.__name__, functools.partial(run, self, **fixed), captured)
+            return
+        for device in devices:
+            sys.modules["torch"].npu.current_stream(device).synchronize()
+        with _interpreting:
+            run(self, *args, **kwargs)
 
     executor.__call__ = launch
 
@@ -105,16 +132,60 @@ def _of_function(function: Any) -> tuple[Launch | None, Mapping[str, Any]]:
 
 
 def _arguments_in_place(_: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Device memory is mapped here: kernels read and write it where it lies, once the stream has come so far."""
-    torch = sys.modules["torch"]
-    devices = {value.device for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor) and value.is_npu}
-    for device in devices:
-        torch.npu.current_stream(device).synchronize()
+    """Device memory is mapped here: kernels read and write it where it lies."""
     return args, kwargs
 
 
 def _nothing_to_restore(*_: Any) -> None:
     pass
+
+
+# ---------------------------------------------------------------------------------------------------- graphs
+
+
+class _Address:
+    """A tensor for the interpreter. It holds no memory: that of a graph is the graph's."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.dtype, self._address = tensor.dtype, tensor.data_ptr()
+
+    def data_ptr(self) -> int:
+        return int(self._address)
+
+
+def _is_of_device(value: Any) -> bool:
+    return isinstance(value, sys.modules["torch"].Tensor) and value.is_npu
+
+
+def _is_captured(device: Any) -> bool:
+    npu = sys.modules["torch"].npu
+    with npu.device(device):
+        return bool(npu.is_current_stream_capturing())
+
+
+def _run_in_graph(name: str, interpret: Callable[[], None], device: Any) -> None:
+    """Captures a host function that interprets a kernel whenever the graph is replayed. What it raises is its task's failure."""
+    runtime = library.already_loaded("libascendcl.so")
+    launch = getattr(runtime, "aclrtLaunchHostFunc", None)
+    if runtime is None or launch is None:
+        raise RuntimeError(
+            f"the kernel {name} is captured, and interpreted; that needs aclrtLaunchHostFunc, from CANN 8.5.0 on"
+        )
+    fail = runtime.aclemuFailHostFunction
+
+    def interpret_or_fail(_: Any) -> None:
+        try:
+            with _interpreting:
+                interpret()
+        except Exception as error:  # a function of C called this one
+            fail(KERNEL_FAULT, f"the interpreted kernel {name} raised {type(error).__name__}: {error}".encode())
+
+    function = _HOST_FUNCTION(interpret_or_fail)
+    _captured.append(function)
+    stream = ctypes.c_void_p(sys.modules["torch"].npu.current_stream(device).npu_stream)
+    status = launch(stream, function, None)
+    if status != 0:
+        raise RuntimeError(f"the kernel {name} cannot be captured: aclrtLaunchHostFunc returned {status}")
 
 
 # ------------------------------------------------------------------------------------------------- extensions
@@ -162,14 +233,29 @@ def _add_extensions(interpreter: Any, builder: Any) -> None:
 
         return call
 
+    reduction = interpreter.ReduceOps
+    reduce = reduction.apply_impl
+
+    def reduce_as_a_whole(self: Any, inputs: Any) -> Any:
+        function = getattr(self.combine_fn, "fn", self.combine_fn)
+        known = _REDUCTIONS.get(function.__name__) if function.__module__.startswith("triton.") else None
+        return reduce(self, inputs) if known is None else self.min_max(inputs[0], *known)
+
+    reduction.apply_impl = reduce_as_a_whole
+
     patch = interpreter._patch_lang
+    patched: dict[int, tuple[Any, int]] = {}  # namespaces, and how many names they had
     is_builtin = importlib.import_module("triton.language.core").is_builtin
 
     def patch_with_globals(function: Any) -> None:
-        """As the interpreter's, and functions of the language that a kernel's module imported by their names."""
-        for name, value in list(function.__globals__.items()):
+        """As the interpreter's, and functions of the language that a kernel's module imported by their names. It lasts."""
+        names = function.__globals__
+        if patched.get(id(names)) == (names, len(names)):
+            return
+        patched[id(names)] = names, len(names)
+        for name, value in list(names.items()):
             if callable(value) and is_builtin(value):
-                function.__globals__[name] = with_builder(value, value.__name__)
+                names[name] = with_builder(value, value.__name__)
         patch(function)
 
     interpreter._patch_lang = patch_with_globals

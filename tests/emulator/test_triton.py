@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulator_client import Cann, client
 
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.emulator import triton_kernels
@@ -35,6 +38,16 @@ class GridExecutor:
         _patch_lang(self.fn)
         self.fn(*args, **kwargs)
         self._restore_args_dev(args)
+
+class ReduceOps:
+    def __init__(self, axis, combine_fn, keep_dims):
+        self.axis, self.combine_fn, self.keep_dims = axis, combine_fn, keep_dims
+
+    def apply_impl(self, inputs): return "element by element"
+
+    def min_max(self, data, of_values, of_indices=None):
+        functions = (of_values,) if of_indices is None else (of_values, of_indices)
+        return [function(data, axis=self.axis, keepdims=self.keep_dims).tolist() for function in functions]
 
 def _patch_lang(fn): pass
 def _implicit_cvt(value): return f"tensor of {value}"
@@ -64,18 +77,24 @@ def packages(tmp_path: Path) -> Path:
 @pytest.fixture
 def interpreter(packages: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module, extended."""
-    core, module = ModuleType("triton.language.core"), ModuleType("triton.runtime.interpreter")
-    exec(CORE, core.__dict__)
-    exec(INTERPRETER, module.__dict__)
-    monkeypatch.setitem(sys.modules, "triton", ModuleType("triton"))
-    monkeypatch.setitem(sys.modules, "triton.language", ModuleType("triton.language"))
-    monkeypatch.setitem(sys.modules, "triton.language.core", core)
+    modules = stand_ins()
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=()))
     monkeypatch.setattr(triton_kernels, "_kernels", {})
     triton_kernels._declared.cache_clear()
     triton_kernels._of_function.cache_clear()
-    triton_kernels.extend(module)
-    return module
+    triton_kernels.extend(modules["triton.runtime.interpreter"])
+    return modules["triton.runtime.interpreter"]
+
+
+def stand_ins() -> dict[str, ModuleType]:
+    """The modules of Triton that extending its interpreter takes."""
+    names = ("triton", "triton.language", "triton.language.core", "triton.runtime.interpreter")
+    modules = {name: ModuleType(name) for name in names}
+    exec(CORE, modules["triton.language.core"].__dict__)
+    exec(INTERPRETER, modules["triton.runtime.interpreter"].__dict__)
+    return modules
 
 
 def kernel(log: list[Any], x_ptr: Any, size: Any, BLOCK: int = 64) -> None:
@@ -125,6 +144,22 @@ def test_parts_of_tensors_are_read_and_written(interpreter: ModuleType) -> None:
     assert (whole.data == expected).all() and (source.data == data).all()
 
 
+def test_reductions_of_triton_ascend_are_computed_as_a_whole(interpreter: ModuleType) -> None:
+    def reduce(name: str, data: Any, module: str = "triton.language.standard") -> Any:
+        function = SimpleNamespace(__name__=name, __module__=module)
+        reduction = interpreter.ReduceOps(1, SimpleNamespace(fn=function), False)
+        return reduction.apply_impl((data, np.arange(data.shape[1])))
+
+    data = np.array([[3.0, 7.0, 7.0], [np.nan, 1.0, 0.0]])
+    assert reduce("_argmax_combine_tie_break_left", data[:1]) == [[7], [1]]
+    assert reduce("_argmin_combine_tie_break_left", -data[:1]) == [[-7], [1]]
+    assert reduce("_elementwise_max_default", data) == [[7, 1]]
+    assert np.isnan(reduce("_elementwise_max_propagate_nan", data)[0][1])
+    assert reduce("_elementwise_min", data) == [[3, 0]]
+    assert reduce("_xor_combine", np.array([[6, 3, 1]])) == [[4]]
+    assert reduce("_my_own", data) == reduce("_elementwise_min", data, "kernels") == "element by element"
+
+
 def test_functions_that_a_kernels_module_imported_by_name_get_the_builder(
     interpreter: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +170,62 @@ def test_functions_that_a_kernels_module_imported_by_name_get_the_builder(
     monkeypatch.setitem(globals(), "get_element", get_element)
     interpreter.InterpretedFunction(kernel)[(1,)]([], 1, 2)
     assert globals()["get_element"]("x", (2,)) == ("x", ["tensor of 2"], interpreter.interpreter_builder)
+
+
+class OnDevice:
+    """A tensor of torch's on an NPU, as far as launches look at it."""
+
+    is_npu, device, dtype = True, "npu:0", "float32"
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+@client(ASCEND_EMULATOR_CANN="9.0.0")
+def test_an_interpreted_kernel_is_captured_as_a_host_function(cann: Cann) -> None:
+    """It runs at each replay in the order of the stream, holds no tensor, and its failure is the stream's."""
+    stream = cann.create("aclrtCreateStream")
+    captured = True
+
+    class Npu:
+        device = staticmethod(contextlib.nullcontext)
+        current_stream = staticmethod(lambda _: SimpleNamespace(npu_stream=stream))
+        is_current_stream_capturing = staticmethod(lambda: captured)
+
+    sys.modules.update(stand_ins())
+    sys.modules["torch"] = SimpleNamespace(Tensor=OnDevice, npu=Npu)  # type: ignore[assignment]
+    interpreter = sys.modules["triton.runtime.interpreter"]
+    triton_kernels.extend(interpreter)
+
+    def add(x_ptr: Any, count: int, step: int = 1) -> None:
+        values = np.frombuffer((ctypes.c_float * count).from_address(x_ptr.data_ptr()), np.float32)
+        assert values[0] < 50, "fifty"
+        values += step
+
+    x = cann.tensor(np.full(4, 10, np.float32))
+    cann.aclmdlRICaptureBegin(stream, 0)
+    executor, size = cann.prepare("aclnnInplaceRelu", x)
+    cann.launch("aclnnInplaceRelu", executor, size, stream)
+    tensor = OnDevice(x.address)
+    interpreter.InterpretedFunction(add)[lambda values: (values["count"],)](tensor, 4, step=20)
+    references = sys.getrefcount(tensor)
+    graph = ctypes.c_void_p()
+    cann.aclmdlRICaptureEnd(stream, ctypes.byref(graph))
+    captured = False
+    assert cann.read(x).tolist() == [10] * 4 and references == 2
+    for expected in (30, 50):
+        cann.aclmdlRIExecuteAsync(graph, stream)
+        cann.aclrtSynchronizeStream(stream)
+        assert cann.read(x).tolist() == [expected] * 4
+    cann.aclmdlRIExecuteAsync(graph, stream)
+    error = cann.failure("aclrtSynchronizeStream", stream)
+    assert error.status == 507015 and "the interpreted kernel add raised AssertionError: fifty" in error.message
+    assert cann.read(x).tolist() == [50] * 4
+    cann.aclmdlRIDestroy(graph)
+    cann.aclrtDestroyStream(stream)
 
 
 def test_a_program_has_the_interpreter_extended_and_its_own_sitecustomize_run(

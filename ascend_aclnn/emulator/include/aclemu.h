@@ -71,6 +71,9 @@ void aclemuFailAt(const char *name, uint64_t nth, int32_t status);
 /* The last function that was made to fail, or NULL as long as none has been. */
 const char *aclemuFailedCall(void);
 
+/* In a function that aclrtLaunchHostFunc has queued: its task fails with the status, as a kernel of the stream does. */
+void aclemuFailHostFunction(int32_t status, const char *text);
+
 /* Disarms fault injection and sets the counters to 0. */
 void aclemuReset(void);
 

@@ -30,13 +30,18 @@ static void validate_callback(callback *call, const emu_stream *stream) {
     emu_validate_host_function(true);
 }
 
+static __thread int failure; /* what the host function that runs in this thread has said of itself */
+
 static int run_host_function(emu_task *task, emu_stream *stream) {
     (void)stream;
     callback *call = (callback *)task;
     host_passes(call);
+    failure = 0;
     call->function(call->argument);
-    return 0;
+    return failure;
 }
+
+API void aclemuFailHostFunction(int32_t status, const char *text) { failure = emu_fail(status, NULL, "%s", text != NULL ? text : ""); }
 
 static void finish_callback(emu_task *task) {
     const callback *call = (callback *)task;
