@@ -66,6 +66,12 @@ class HostRunner(Protocol):
     def prepare(self, arguments: Sequence[Any], new: bool) -> Callable[[Sequence[Any]], None]:
         """``run`` for arguments that differ from these in data only; ``new``: the outputs share no memory with inputs."""
 
+    def returning(self, arguments: Sequence[Any]) -> Optional[Callable[[list[Any]], list[Any]]]:
+        """The same for outputs that are new ndarrays each time: takes the inputs, which it may replace, and returns the outputs.
+
+        None where ``prepare`` is as good.
+        """
+
 
 class RememberedCall(abc.ABC):
     """An operator with all that its arguments have beside memory. See ``Backend.remember``."""

@@ -46,7 +46,7 @@ def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]
     backend = current_backend()
     if stream is not None:
         check_stream(stream, backend)
-    arguments = (*args, *output_items(plan, out))
+    arguments = (*args, *(plan.no_outputs if out is None else output_items(plan, out)))
     torch_tensor = None  # which has a signature of its own
     if args and type(args[0]) is not Tensor and type(args[0]) is not np.ndarray and is_torch_tensor(args[0]):
         torch_tensor = args[0]

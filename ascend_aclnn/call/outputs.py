@@ -59,7 +59,7 @@ def output_items(plan: CallPlan, out: Any) -> Sequence[Any]:
     """``out=`` as one item for every pure output."""
     outputs = plan.outputs
     if out is None:
-        return (None,) * len(outputs)
+        return plan.no_outputs
     is_list = len(outputs) == 1 and outputs[0][1].kind is Kind.TENSOR_LIST
     items: Sequence[Any] = out if isinstance(out, tuple) and not (is_list and len(out) != 1) else (out,)
     if len(items) != len(outputs):

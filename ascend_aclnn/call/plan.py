@@ -26,6 +26,7 @@ class CallPlan:
         self.operator = operator
         self.inputs = [(i, p, p.kind) for i, p in positions if p.direction != "out"]
         self.outputs = [(i, p) for i, p in positions if p.direction == "out"]
+        self.no_outputs = (None,) * len(self.outputs)  # the items of out=None
         # in-place parameters: the position, and the index of the Python function's argument
         self.changed = [(i, at) for at, (i, p, _) in enumerate(self.inputs) if p.direction == "inout"]
         self.results = [i for i, p in positions if p.direction != "in"]
@@ -38,7 +39,7 @@ class CallPlan:
     def result(self, values: Sequence[Any]) -> Any:
         """What the Python function returns: one value bare, several as a named tuple."""
         if self.result_type is not None:
-            return self.result_type(*values)
+            return tuple.__new__(self.result_type, values)  # its own __new__ is a function of Python
         return values[0] if values else None
 
 

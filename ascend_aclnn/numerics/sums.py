@@ -18,8 +18,8 @@ from ascend_aclnn.numerics.tracing import Traced
 
 _reduce: Any = np.add.reduce  # np.sum takes twice as long on a few elements
 _maximum: Any = np.maximum.reduce
-_FLOAT32 = np.dtype(np.float32)
-_KINDS = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+_KINDS = {"f": _FLOAT64, "c": np.dtype(np.complex128)}
 
 
 def sum_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -32,11 +32,13 @@ def sum_over(x: Any, axes: Optional[Sequence[int]] = None, keepdims: bool = Fals
 
     Rows of contiguous float32 are added up pairwise as NumPy adds up contiguous float64, columns from the first row on.
     """
-    if isinstance(x, Traced):
-        return x.row_sum(axes, keepdims)
-    x = np.asarray(x)
+    if type(x) is not np.ndarray:
+        if isinstance(x, Traced):
+            return x.row_sum(axes, keepdims)
+        x = np.asarray(x)
     if x.size <= _FEW and x.ndim:
-        return _reduce(x, None if axes is None else tuple(axes), sum_type(x.dtype), None, keepdims)
+        dtype = _FLOAT64 if x.dtype is _FLOAT32 else sum_type(x.dtype)
+        return _reduce(x, None if axes is None else tuple(axes), dtype, None, keepdims)
     every = tuple(range(x.ndim)) if axes is None else tuple([axis % x.ndim for axis in axes]) if x.ndim else ()
     if x.dtype == _FLOAT32 and every and x.size and x.flags.c_contiguous:
         count = len(every)

@@ -92,6 +92,8 @@ def _constant(value: Any) -> Number:
     if type(value) in (int, float):
         with np.errstate(all="ignore"):
             value = np.float32(value)
+    elif type(value) is np.ndarray and not value.ndim:
+        value = value[()]
     if type(value) is not np.float32:
         raise Untraceable(f"a number of type {type(value).__name__}")
     return Number(value.tobytes())

@@ -154,6 +154,73 @@ def test_another_reference_is_used_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert ops.neg(x).tolist() == [2] * 3
 
 
+_CACHED = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x,
+        lambda x: x.T.copy().T,
+        lambda x: x[::1],
+        lambda x: np.broadcast_to(np.float32(3), x.shape),
+        lambda x: x.astype(np.float64) / 3,
+        lambda x: _CACHED,
+        lambda x: np.add(x, 1),
+        lambda x: np.add(x, 1).reshape(4, 3).T,
+    ],
+    ids=["input", "transposed", "view", "broadcast", "double", "cached", "new", "view of a new one"],
+)
+def test_results_are_new_contiguous_arrays_whatever_the_reference_returns(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(REFERENCES, "aclnnNeg", REFERENCES["aclnnNeg"]._replace(function=function, elementwise=False))
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    expected = function(x).astype(np.float32)
+    results = [ops.neg(x) for _ in range(4)]
+    for i, result in enumerate(results):
+        assert result.dtype == np.float32 and result.base is None
+        assert result.flags.c_contiguous and result.flags.writeable
+        np.testing.assert_array_equal(result, expected)
+        result[...] = -i  # is nobody else's
+    assert x.reshape(-1).tolist() == _CACHED.reshape(-1).tolist() == list(range(12))
+    assert [result[0, 0] for result in results] == [0, -1, -2, -3]
+
+
+def test_two_results_of_one_array_are_two_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.array([1, 2], np.int64)
+
+    def same(x: Any, *_: Any) -> Any:
+        result = x + 1
+        return result, result
+
+    entry = REFERENCES["aclnnSort"]
+    monkeypatch.setitem(REFERENCES, "aclnnSort", entry._replace(function=same, raw=False, along=None))
+    for _ in range(4):
+        values, indices = ops.sort(x, False, 0, False)
+        assert values.tolist() == indices.tolist() == [2, 3]
+        values[0] = 9
+        assert indices.tolist() == [2, 3]
+
+
+def test_a_fault_of_a_reference_names_the_shapes_of_a_remembered_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults: list[Exception] = []
+
+    def fail(x: Any) -> Any:
+        if faults:
+            raise faults[0]
+        return -x
+
+    monkeypatch.setitem(REFERENCES, "aclnnNeg", REFERENCES["aclnnNeg"]._replace(function=fail, elementwise=False))
+    for _ in range(3):
+        ops.neg(np.ones((5, 7), np.float32))
+    faults.append(ArithmeticError("not today"))
+    with pytest.raises(ArithmeticError) as caught:
+        ops.neg(np.ones((5, 7), np.float32))
+    notes = getattr(caught.value, "__notes__", [str(caught.value.__cause__)])
+    assert "in the NumPy reference of aclnnNeg (self (5, 7); out (5, 7))" in notes
+
+
 def test_what_is_remembered_is_bounded() -> None:
     for n in range(1, REMEMBERED + 20):
         ops.neg(np.ones(n, np.float32))

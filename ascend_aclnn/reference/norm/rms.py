@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ascend_aclnn.numerics import SMALL, Array, for_blocks, round_into, rows_per_block, scratch, widen, workplace
+from ascend_aclnn.numerics.floating_errors import ignored
+from ascend_aclnn.reference._moments import constant, inverse_deviation
 from ascend_aclnn.reference._rows import as_matrix
 from ascend_aclnn.reference.declare import reference
 
@@ -27,18 +29,17 @@ def rms_norm(x: Array, gamma: Array, epsilon: float, *, out: tuple[Array, Array]
         rstd[...] = np.nan
         return
     x = x.reshape(rows, width)
-    step = rows_per_block(width)
     if x.size <= SMALL:
         xs = widen(x)
-        with np.errstate(all="ignore"):
-            mean = np.einsum("ij,ij->i", xs, xs) * np.float32(1 / width)
-            r = 1 / np.sqrt(mean + np.float32(epsilon))
+        with ignored():
+            r = inverse_deviation(np.einsum("ij,ij->i", xs, xs) * constant(1 / width), epsilon)
             ys = xs * r[:, None]
             ys *= g
         round_into(y, ys.reshape(y.shape))
         round_into(rstd, r.reshape(rstd.shape))
         return
 
+    step = rows_per_block(width)
     with as_matrix(y, rows, width) as y_rows, as_matrix(rstd, rows, 1) as rstd_rows:
 
         def block(lo: int, hi: int) -> None:
