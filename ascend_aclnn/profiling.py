@@ -91,6 +91,7 @@ class Profile:
         self._lock = threading.Lock()
         self._inside = threading.local()
         self._base: Optional[Event] = None
+        self._last: dict[int, tuple[Event, float]] = {}  # by stream: its last event that was read, and when that was
         self._begin = 0.0
         self.seconds = 0.0
 
@@ -123,7 +124,9 @@ class Profile:
             backend.synchronize(backend.current_device(), None)
             with self._lock:
                 self._read(self._pending)
-        self._pending = []
+        for event, _ in self._last.values():
+            event.close()
+        self._pending, self._last = [], {}
         self.peak_memory = max(self.peak_memory, backend.memory_statistics(backend.current_device()).peak_used)
         self.seconds = time.perf_counter() - self._begin
 
@@ -199,15 +202,22 @@ class Profile:
         return used
 
     def _read(self, pending: Sequence[tuple[int, Event, Event]]) -> None:
-        """The times of launches whose events have been recorded; waits for the last one."""
+        """The times of launches whose events have been recorded; waits for the last one.
+
+        They count from the event before on the stream: the time between two events has the 24 bits of a float, which are
+        microseconds after some seconds.
+        """
         assert self._base is not None
         for index, first, last in pending:
             last.synchronize()
             launch = self.launches[index]
-            launch.device_begin = self._base.elapsed_ms(first) * 1e3
+            before, when = self._last.get(launch.stream, (self._base, 0.0))
+            launch.device_begin = when + before.elapsed_ms(first) * 1e3
             launch.device = first.elapsed_ms(last) * 1e3
+            self._last[launch.stream] = last, launch.device_begin + launch.device
             first.close()
-            last.close()
+            if before is not self._base:
+                before.close()
 
     # ------------------------------------------------------------------------------------------- what was seen
     @property
@@ -295,6 +305,7 @@ class Profile:
             }
             peak = {"ph": "i", "s": "p", "name": "peak of memory", "pid": host, "tid": 0, "ts": self.peak_time}
             yield {**peak, "args": {"bytes": self.peak_memory, **owners}}
+        ends: dict[int, float] = {}  # by stream; calls of several threads may be queued into each other
         for number, launch in enumerate(self.launches):
             facts: dict[str, Any] = {"shapes": launch.shapes, "bytes": launch.nbytes}
             if launch.replayed:
@@ -310,11 +321,14 @@ class Profile:
                 "args": {"bytes": launch.memory},
             }
             if launch.device == launch.device:
-                span = {"ts": launch.device_begin, "dur": launch.device}
+                end = launch.device_begin + launch.device
+                begin = min(max(launch.device_begin, ends.get(launch.stream, 0.0)), end)
+                ends[launch.stream] = max(end, ends.get(launch.stream, 0.0))
+                span = {"ts": begin, "dur": end - begin}
                 yield {"ph": "X", "name": launch.operator, **there, **span, "args": facts}
                 flow = {"name": "launch", "cat": "launch", "id": number}
                 yield {"ph": "s", **flow, **here, "ts": launch.begin}
-                yield {"ph": "f", "bp": "e", **flow, **there, "ts": launch.device_begin}
+                yield {"ph": "f", "bp": "e", **flow, **there, "ts": begin}
 
 
 def profile(device_time: bool = True, memory: bool = False) -> Profile:

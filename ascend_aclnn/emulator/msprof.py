@@ -105,7 +105,8 @@ def _timeline(calls: list[dict[str, Any]], tasks: list[dict[str, Any]], offset: 
         yield _span(task, place, offset, {**facts, "connection_id": correlation})
         if correlation in by_number:
             call = by_number[correlation]
-            arrow = f"{correlation}.{number}" if correlation in seen else str(correlation)  # a graph has several tasks
+            # A graph has several tasks. Perfetto drops arrows whose names are not numbers.
+            arrow = str(correlation + (number << 32 if correlation in seen else 0))
             seen.add(correlation)
             flow = {"cat": "HostToDevice", "name": "HostToDevice", "id": arrow}
             yield {**flow, "ph": "s", "pid": _HOST, "tid": call["tid"], "ts": _time(call["ts"] + offset)}

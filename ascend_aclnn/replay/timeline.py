@@ -14,6 +14,7 @@ from ascend_aclnn.replay.summary import tensor_words
 _ALLOCATORS = {"aclrtMalloc": "size", "aclrtMallocAlign32": "size"}
 _UNKNOWN = float("nan")
 _NO_STREAM = 0xFFFFFFFF  # MSPTI_INVALID_STREAM_ID
+_MOST_RUNS = 10**9  # of a process: arrows have numbers, for Perfetto drops those with other names
 _SHOWN = 10  # blocks of the peak of memory that are listed
 _EXECUTES = "aclmdlRIExecute"  # how the names of functions begin that replay a graph
 _UNTIED = "of no call that was recorded"
@@ -213,7 +214,7 @@ class Timeline:
             }
             if run.cause is not None:
                 begin, thread = _place(run.cause)
-                flow = {"name": "launch", "cat": "launch", "id": f"{process}.{number}"}
+                flow = {"name": "launch", "cat": "launch", "id": process * _MOST_RUNS + number}
                 here = {"pid": process, "tid": thread}
                 yield {"ph": "s", **flow, **here, "ts": self._microseconds(begin)}
                 yield {"ph": "f", "bp": "e", **flow, **there, "ts": run.begin}

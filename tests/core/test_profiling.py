@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import trace_format
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import call, ops
+from ascend_aclnn import call, ops, profiling
 from ascend_aclnn.backends.interface import Backend
 
 X = np.ones((64, 32), np.float16)
@@ -102,27 +103,13 @@ def test_a_call_that_fails_is_not_counted_and_leaves_no_profile(each_backend: Ba
     assert call.observer is None
 
 
-# What the trace event format asks for, by the phase of an event; Perfetto reads it, too.
-REQUIRED = {
-    "M": {"name", "pid", "args"},
-    "X": {"name", "pid", "tid", "ts", "dur"},
-    "C": {"name", "pid", "ts", "args"},
-    "s": {"name", "cat", "id", "pid", "tid", "ts"},
-    "f": {"name", "cat", "id", "pid", "tid", "ts", "bp"},
-    "i": {"name", "pid", "tid", "ts", "s"},
-}
-
-
 def test_the_trace_ties_each_call_to_its_run(each_backend: Backend, tmp_path: Path) -> None:
     with aclnn.profile(memory=True) as profile:
         step()
         step()
     profile.save_trace(str(tmp_path / "trace.json"))
     events = json.loads((tmp_path / "trace.json").read_text(), parse_constant=pytest.fail)["traceEvents"]
-    for event in events:
-        assert event.keys() >= REQUIRED[event["ph"]], event
-        assert all(isinstance(event[name], int) for name in ("pid", "tid") if name in event)
-        assert all(event[name] >= 0 for name in ("ts", "dur") if name in event)
+    assert len(trace_format.check(events)) == 4
     assert {event["ph"] for event in events} >= {"M", "X", "C", "s", "f"}
     spans = [event for event in events if event["ph"] == "X"]
     assert len(spans) == 8
@@ -139,6 +126,52 @@ def test_the_trace_ties_each_call_to_its_run(each_backend: Backend, tmp_path: Pa
         assert any("test_profiling.py" in name for name in peak["args"])
     whole = json.loads(profile.to_json())
     assert [launch["operator"] for launch in whole["launches"]] == ["aclnnRmsNorm", "aclnnAdd"] * 2
+
+
+def test_calls_that_threads_queue_into_each_other_do_not_overlap(tmp_path: Path) -> None:
+    """A stream does one thing after the other; what the second call took until the first had passed is not drawn twice."""
+    found = profiling.Profile()
+    common: dict[str, Any] = {"host": 1.0, "nbytes": 0, "shapes": "", "stream": 0, "memory": 0}
+    for number, (begin, took) in enumerate([(5.0, 5.0), (6.0, 7.0), (2.0, 4.0), (20.0, 1.0)]):
+        found.launches.append(
+            profiling.Launch("aclnnAbs", float(number), device_begin=begin, device=took, thread=number, **common)
+        )
+    found.save_trace(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert len(trace_format.check(events)) == 4
+    assert sum(event["dur"] for event in events if event["ph"] == "X" and event["pid"] == 0) == 9.0  # 5 to 13, and 1
+
+
+SPAN = {"ph": "X", "name": "call", "pid": 1, "tid": 1, "ts": 0, "dur": 10}
+ARROW = {"name": "launch", "cat": "launch", "id": 1, "pid": 1, "tid": 1}
+BROKEN: dict[str, list[dict[str, Any]]] = {
+    "no duration": [{name: SPAN[name] for name in SPAN if name != "dur"}],
+    "a time before the begin": [{**SPAN, "ts": -1}],
+    "spans overlap": [SPAN, {**SPAN, "ts": 5, "dur": 6}],
+    "an arrow's id is no number": [SPAN, {"ph": "s", **ARROW, "ts": 0, "id": "1.1"}],
+    "an arrow has no end": [SPAN, {"ph": "s", **ARROW, "ts": 0}],
+    "an arrow ends before its begin": [SPAN, {"ph": "s", **ARROW, "ts": 5}, {"ph": "f", "bp": "e", **ARROW, "ts": 1}],
+    "an arrow ends nowhere": [SPAN, {"ph": "s", **ARROW, "ts": 5}, {"ph": "f", "bp": "e", **ARROW, "ts": 20}],
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_the_rules_of_the_format_are_checked(fault: str) -> None:
+    with pytest.raises((AssertionError, ValueError)):
+        trace_format.check(BROKEN[fault])
+
+
+@pytest.mark.long
+def test_perfetto_reads_the_trace(each_backend: Backend, tmp_path: Path) -> None:
+    with aclnn.profile(memory=True) as profile:
+        step()
+        step()
+    profile.save_trace(str(tmp_path / "trace.json"))
+    read = trace_format.opened(tmp_path / "trace.json")
+    assert read.problems == {} and read.slices >= 8
+    assert [(arrow["launch"], arrow["run"]) for arrow in read.arrows] == [
+        (n, n) for n in ("aclnnRmsNorm", "aclnnAdd")
+    ] * 2
 
 
 def test_owners_of_the_peak_are_lines_of_the_program(each_backend: Backend) -> None:

@@ -7,6 +7,7 @@ started as a user would: ``ascend-aclnn emulator run -- ...``. ``-m clients_shor
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import trace_format
 
 from ascend_aclnn.recording import Call, Recording
 from ascend_aclnn.replay import replay
@@ -135,6 +137,22 @@ def test_profilers(profiler: str) -> None:
 @pytest.mark.parametrize("profiler", ["torch_npu_profiler", "torch_profiler_with_queue"])
 def test_profilers_with_a_task_queue(profiler: str) -> None:
     assert "profiled" in run(["profiled.py", profiler], TASK_QUEUE_ENABLE="1")
+
+
+@pytest.mark.parametrize("profiler", ["torch_profiler", "torch_npu_profiler"])
+def test_perfetto_reads_a_training_step(profiler: str, tmp_path: Path) -> None:
+    """Every run of a kernel has an arrow from the call that launched it, in Perfetto itself."""
+    trace_format.perfetto()
+    run(["profiled.py", profiler], TASK_QUEUE_ENABLE="0", TRACES=str(tmp_path))
+    (trace,) = [*tmp_path.glob("torch.json"), *tmp_path.rglob("trace_view.json")]
+    events = json.loads(trace.read_text())
+    events = events if isinstance(events, list) else events["traceEvents"]
+    runs = [e for e in events if e.get("cat") == "kernel" or "Task Type" in e.get("args", {})]
+    read = trace_format.opened(trace, time_of_day=profiler == "torch_npu_profiler")
+    assert read.problems == {}
+    arrows = [arrow for arrow in read.arrows if arrow["category"] in ("privateuse1_runtime", None)]
+    assert all(arrow["launch"] and arrow["run"] for arrow in read.arrows)
+    assert len(runs) > 10 and sorted(e["name"] for e in runs) == sorted(arrow["run"] for arrow in arrows)
 
 
 @pytest.mark.parametrize("release", ["8.1.RC1", "9.0.0"])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trace_format
 
 from ascend_aclnn.cli.emulator import environment
 
@@ -43,8 +44,8 @@ REPLAYED = ("aclnnAbs", "aclnnInplaceCopy", "aclnnExp")
 @pytest.fixture(scope="module")
 def survey(
     emulator_home: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
-    """What is printed, the report of the program's operators by name, the trace."""
+) -> tuple[str, dict[str, Any], list[dict[str, Any]], Path]:
+    """What is printed, the report of the program's operators by name, the trace and its file."""
     folder = tmp_path_factory.mktemp("survey")
     command = [
         sys.executable,
@@ -69,11 +70,16 @@ def survey(
     (found,) = json.loads((folder / "report.json").read_text()).values()
     trace = json.loads((folder / "trace.json").read_text(), parse_constant=pytest.fail)
     assert sorted(path.name for path in folder.iterdir()) == ["report.json", "trace.json"]
-    return done.stdout, {use["operator"]: use for use in found["operators"]}, trace["traceEvents"]
+    return (
+        done.stdout,
+        {use["operator"]: use for use in found["operators"]},
+        trace["traceEvents"],
+        folder / "trace.json",
+    )
 
 
 def test_the_report_counts_operators_and_their_data_types(survey: Any) -> None:
-    printed, uses, _ = survey
+    printed, uses, *_ = survey
     counts = {name: (use["launches"], use["refused"]) for name, use in uses.items()}
     once = dict.fromkeys(("aclnnRelu", "aclnnGroupedMatmul", *REPLAYED), (1, 0))
     assert counts == {"aclnnAdd": (4, 1), **once}
@@ -83,7 +89,7 @@ def test_the_report_counts_operators_and_their_data_types(survey: Any) -> None:
 
 
 def test_the_report_says_where_the_program_would_not_run(survey: Any) -> None:
-    printed, uses, _ = survey
+    printed, uses, *_ = survey
     assert set(uses["aclnnAdd"]["breaks_on"]) == {"910", "310P"}  # which have no BF16
     assert "BF16" in uses["aclnnAdd"]["breaks_on"]["910"]
     assert uses["aclnnRelu"]["breaks_on"] == {}
@@ -92,7 +98,7 @@ def test_the_report_says_where_the_program_would_not_run(survey: Any) -> None:
 
 
 def test_the_profile_ties_each_launch_to_its_run(survey: Any) -> None:
-    printed, _, events = survey
+    printed, _, events, _ = survey
     spans = {(e["pid"], e["tid"], e["ts"]): e["name"] for e in events if e["ph"] == "X"}
     flows = {kind: {e["id"]: e for e in events if e["ph"] == kind} for kind in "sf"}
     assert len(flows["s"]) == 11 and flows["s"].keys() == flows["f"].keys()  # the refused launch has no run
@@ -109,9 +115,7 @@ def test_the_profile_ties_each_launch_to_its_run(survey: Any) -> None:
             streams.add(end["tid"])
     assert replayed == [*REPLAYED] * 2
     assert len(streams) == 1 and len({end["tid"] for end in flows["f"].values()}) == 2
-    for event in events:
-        assert {"ph", "pid", "name"} <= event.keys()
-        assert all(event[name] >= 0 for name in ("ts", "dur") if name in event)
+    assert len(trace_format.check(events)) == 11
     assert any(e["ph"] == "C" and e["args"]["bytes"] > 0 for e in events)
     table = [line for line in printed.splitlines() if len(line.split()) == 5]
     row = next(line.split() for line in table if line.startswith("aclnnAdd"))
@@ -123,3 +127,13 @@ def test_the_profile_ties_each_launch_to_its_run(survey: Any) -> None:
     assert all(calls == "2" and float(device) > 0 for calls, device in inner.values())
     captured = [line.split() for line in table if line.startswith(REPLAYED)]
     assert all(row[1] == "1" and float(row[3]) == 0 for row in captured)  # a captured launch runs when it is replayed
+
+
+@pytest.mark.long
+def test_perfetto_reads_the_profile(survey: Any) -> None:
+    *_, trace = survey
+    read = trace_format.opened(trace)
+    assert read.problems == {}
+    runs = [arrow["run"] for arrow in read.arrows if arrow["launch"] == "aclmdlRIExecuteAsync"]
+    assert runs == [*REPLAYED] * 2 and len(read.arrows) == 11
+    assert all(arrow["launch"] in (arrow["run"], "aclmdlRIExecuteAsync") for arrow in read.arrows)

@@ -1,14 +1,21 @@
-"""Profilers of a training step: torch's, with its default activities, and torch_npu's; each run of a kernel has its launch."""
+"""Profilers of a training step: torch's, with its default activities, and torch_npu's; each run of a kernel has its launch.
+
+TRACES names a directory in which the traces are left.
+"""
 
 import collections
 import csv
 import json
+import os
 import pathlib
 import sys
 import tempfile
 
 import torch
 import torch_npu
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "helpers"))
+import trace_format
 
 
 def step(net, optimizer, x):
@@ -17,32 +24,6 @@ def step(net, optimizer, x):
     loss.backward()
     optimizer.step()
     torch.npu.synchronize()
-
-
-def check_trace(events, launched):
-    """A trace by the format's rules: spans have places and lengths; an arrow begins inside a span and ends where one begins."""
-    flows = {"s": {}, "f": {}}
-    spans, lengths = set(), []
-    for event in events:
-        assert (event["ph"] in "XMCiIsfbeNB" and "pid" in event) or event["ph"] in "iI", event
-        if event["ph"] == "X":
-            assert float(event["ts"]) >= 0 and float(event["dur"]) >= 0 and event["name"], event
-            spans.add((event["pid"], event["tid"], float(event["ts"])))
-            lengths.append((event["pid"], event["tid"], float(event["ts"]), float(event["dur"])))
-        elif event["ph"] in "sf" and launched(event):
-            flows[event["ph"]].setdefault(event["id"], []).append(event)
-    assert flows["f"] and flows["s"].keys() >= flows["f"].keys()
-    for ends in flows["f"].values():
-        for end in ends:
-            assert (end["pid"], end["tid"], float(end["ts"])) in spans, end
-    for begins in flows["s"].values():
-        for begin in begins:
-            at = float(begin["ts"])
-            inside = (
-                ts <= at <= ts + dur for pid, tid, ts, dur in lengths if (pid, tid) == (begin["pid"], begin["tid"])
-            )
-            assert any(inside), begin
-    return flows
 
 
 def traced_step(place, *training):
@@ -61,8 +42,8 @@ def torch_profiler(place, net, optimizer, x):
     names = collections.Counter(event["name"] for event in kernels)
     assert names["aclnnRelu"] == 1 or any("Relu" in name for name in names), names
     assert len(kernels) > 10 and {event["args"]["streamId"] for event in kernels}
-    arrows = check_trace(events, lambda event: event.get("cat") == "ac2g")
-    assert sum(map(len, arrows["f"].values())) == len(kernels), (len(arrows["f"]), len(kernels))
+    arrows = trace_format.check(events, lambda event: event.get("cat") == "ac2g")
+    assert len(arrows) == len(kernels), (len(arrows), len(kernels))
     assert any(row.key == "aten::addmm" for row in profile.key_averages())
     with torch.autograd.profiler.profile() as old:
         step(net, optimizer, x)
@@ -74,7 +55,7 @@ def torch_profiler_with_queue(place, net, optimizer, x):
     _, events, kernels = traced_step(place, net, optimizer, x)
     assert len(kernels) > 10 and any("Relu" in event["name"] for event in kernels), kernels
     assert all(event["dur"] >= 0 and event["args"]["streamId"] for event in kernels)
-    check_trace(events, lambda event: event.get("cat") == "fwdbwd")
+    assert trace_format.check(events, lambda event: event.get("cat") == "fwdbwd")
     assert {"aten::addmm", "aten::relu"} <= {event["name"] for event in events if event.get("cat") == "cpu_op"}
 
 
@@ -94,9 +75,9 @@ def torch_npu_profiler(place, net, optimizer, x):
     (trace,) = place.rglob("trace_view.json")
     events = json.loads(trace.read_text())
     assert "aten::addmm" in {event["name"] for event in events}
-    arrows = check_trace(events, lambda event: event.get("cat") == "HostToDevice")
+    arrows = trace_format.check(events, lambda event: event.get("cat") == "HostToDevice")
     runs = [event for event in events if event["ph"] == "X" and "Task Type" in event.get("args", {})]
-    assert len(arrows["f"]) == len(runs) >= len(rows)
+    assert len(arrows) == len(runs) >= len(rows)
     assert any(event.get("cat") == "async_npu" for event in events)  # from torch's operators to kernels
 
 
@@ -107,8 +88,9 @@ def main() -> None:
     x = torch.ones(4, 8).npu()
     step(net, optimizer, x)
     with tempfile.TemporaryDirectory() as place:
+        kept = pathlib.Path(os.environ.get("TRACES", place))
         for name in sys.argv[1:] or ("torch_profiler", "torch_npu_profiler"):
-            globals()[name](pathlib.Path(place), net, optimizer, x)
+            globals()[name](kept, net, optimizer, x)
     print("profiled")
 
 
