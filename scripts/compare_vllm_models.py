@@ -9,7 +9,9 @@ lies below the best one, beside what rounding explains, 16 ULP of the type at th
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 from quantised_models import quantise
+from several_engines import continue_prompts, generate_in_replicas, greedy, read_prompts, run_both, transfer_config
 from tiny_models import make
 
 
@@ -29,12 +32,14 @@ class Row(NamedTuple):
     lora: bool = False
     quantised: str = ""  # a scheme of quantised_models
     length: int = 12  # of prompts
-    sleeps: bool = False  # sleeps at level 1, and wakes, before it answers
+    sleeps: int = 0  # the level at which it sleeps, and wakes, before it answers
     drafts: int = 0  # tokens that an EAGLE model drafts at a time
+    transfers: bool = False  # one process reads the prompts, and another continues them with its keys and values
 
 
 _GRAPHS = ("enforce_eager", False)  # vllm-ascend's default: graphs of pieces, and whole ones of decoding
 _NGRAM = ("speculative_config", {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3})
+_REPLICAS = ("data_parallel_size", 2)
 # vllm-ascend lets only weights in ND sleep.
 _SLEEP = (("enable_sleep_mode", True), ("additional_config", {"weight_nz_mode": 0}))
 # Only where others prefill does vllm-ascend launch mla_preprocess; nothing comes from them here. Above 1024 tokens in a batch it
@@ -77,7 +82,15 @@ ROWS = {
     "tensor-parallel-2": Row("llama", options=(("tensor_parallel_size", 2),)),
     "tensor-parallel-2-graphs": Row("llama", options=(("tensor_parallel_size", 2), _GRAPHS)),
     "expert-parallel-2": Row("qwen3_moe", options=(("tensor_parallel_size", 2), ("enable_expert_parallel", True))),
-    "sleep": Row("llama", options=_SLEEP, sleeps=True),
+    # Two engines and a coordinator, as vllm serve starts them. With experts they run every step together, each with half of them.
+    "data-parallel-2": Row("llama", options=(_REPLICAS,)),
+    "data-parallel-2-graphs": Row("llama", options=(_REPLICAS, _GRAPHS)),
+    "data-parallel-2-moe": Row("qwen3_moe", options=(_REPLICAS, ("enable_expert_parallel", True))),
+    # vllm-ascend's connector with Mooncake's transport (pip install mooncake-transfer-engine-npu, apt install libibverbs1).
+    "kv-transfer": Row("llama", length=200, transfers=True),
+    "kv-transfer-mla": Row("deepseek_v2", length=200, transfers=True),
+    "sleep": Row("llama", options=_SLEEP, sleeps=1),
+    "sleep-2": Row("llama", options=_SLEEP, sleeps=2),
 }
 TOKENS = 16
 
@@ -131,9 +144,12 @@ def prompts(length: int) -> list[list[int]]:
     return [shared + torch.randint(2, 250, (12,), generator=generator).tolist() for _ in range(3)]
 
 
-def generate(directory: Path, row: Row) -> None:
-    """Writes what vLLM gives, and the seconds of loading and of generating, into ``answers.json``."""
-    from vllm import LLM, SamplingParams
+def generate(directory: Path, row: Row, part: str = "") -> None:
+    """Writes what vLLM gives, and the seconds of loading and of generating, into ``answers.json``.
+
+    ``part`` of a row that transfers: ``reads`` the prompts and writes ``transfer.json``, or ``continues`` them.
+    """
+    from vllm import LLM
     from vllm.lora.request import LoRARequest
 
     began = time.perf_counter()
@@ -148,24 +164,58 @@ def generate(directory: Path, row: Row) -> None:
     if row.drafts:
         draft = {"method": "eagle", "model": str(directory / "draft"), "num_speculative_tokens": row.drafts}
         options |= {"speculative_config": draft, "disable_log_stats": False}
+    parameters = greedy(TOKENS)
+    asked = [{"prompt_token_ids": ids} for ids in prompts(row.length)]
+    if _REPLICAS in row.options:
+        options |= {"model": str(directory), "dtype": row.dtype}
+        loaded, answers = asyncio.run(generate_in_replicas(options, asked, TOKENS))
+        write(directory, answers, loaded - began, time.perf_counter() - loaded)
+        return
+    if row.transfers:
+        options["kv_transfer_config"] = transfer_config(part == "reads")
     llm = LLM(str(directory), dtype=row.dtype, **options)
     loaded = time.perf_counter()
-    greedy = SamplingParams(temperature=0, max_tokens=TOKENS, ignore_eos=True)
-    asked = [{"prompt_token_ids": ids} for ids in prompts(row.length)]
     request = LoRARequest("adapter", 1, str(directory / "adapter")) if row.lora else None
     if row.sleeps:
-        llm.generate(asked[:1], greedy, use_tqdm=False)
-        llm.sleep(level=1)
+        llm.generate(asked[:1], parameters, use_tqdm=False)
+        llm.sleep(level=row.sleeps)
         llm.wake_up()
+        if row.sleeps == 2:  # the weights are gone
+            llm.collective_rpc(reload_weights)
     if options["enable_prefix_caching"]:  # so that the three find what the first one has left
-        llm.generate(asked[:1], greedy, lora_request=request, use_tqdm=False)
-    answers = llm.generate(asked, greedy, lora_request=request, use_tqdm=False)
+        llm.generate(asked[:1], parameters, lora_request=request, use_tqdm=False)
+    if part == "reads":
+        read_prompts(directory, llm, asked)
+        return
+    answers = (
+        continue_prompts(directory, llm, asked, TOKENS)
+        if part == "continues"
+        else llm.generate(asked, parameters, lora_request=request, use_tqdm=False)
+    )
     seconds = loaded - began, time.perf_counter() - loaded
     for metric in llm.get_metrics() if row.drafts else []:
         if metric.name.startswith("vllm:spec_decode_num_"):
             print(metric, flush=True)
+    write(directory, answers, *seconds)
+
+
+def reload_weights(worker: Any) -> None:
+    """vLLM's method of the runner, which NPUWorker passes on under no name."""
+    worker.model_runner.reload_weights()
+
+
+def write(directory: Path, answers: list[Any], *seconds: float) -> None:
     tokens = [list(answer.outputs[0].token_ids) for answer in answers]
     (directory / "answers.json").write_text(json.dumps([tokens, *seconds]))
+
+
+def run(name: str, directory: Path) -> bool:
+    """Generates in processes of their own: vLLM forks its engine, and torch's threads do not survive that."""
+    command = [sys.executable, __file__, "--generate", name, str(directory)]
+    if ROWS[name].transfers:
+        return run_both([*command, "reads"], [*command, "continues"])
+    functions = {**os.environ, "VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}  # reload_weights goes to the engine's process
+    return subprocess.run(command, stdout=sys.stderr, env=functions, check=False).returncode == 0
 
 
 def judge(model: Any, row: Row, answers: list[list[int]]) -> tuple[int, list[float], float]:
@@ -196,9 +246,7 @@ def main(names: list[str]) -> int:
                 make_eagle(directory / "draft", model)
             if row.quantised:
                 quantise(directory, model, row.quantised, prompts(row.length))
-            # A process of its own: vLLM forks its engine, and torch's threads do not survive that.
-            command = [sys.executable, __file__, "--generate", name, str(directory)]
-            if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
+            if not run(name, directory):
                 print(f"| {name} | {row.dtype} | fails, see standard error | | | | |", flush=True)
                 continue
             answers, loading, generating = json.loads((directory / "answers.json").read_text())
@@ -214,6 +262,6 @@ def main(names: list[str]) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--generate"]:
-        generate(Path(sys.argv[3]), ROWS[sys.argv[2]])
+        generate(Path(sys.argv[3]), ROWS[sys.argv[2]], *sys.argv[4:])
     else:
         sys.exit(main(sys.argv[1:]))

@@ -81,14 +81,7 @@ def add_commands(subparsers: Any) -> None:
         metavar="SPEC",
         help='something that goes wrong: "aclrtMalloc:after=10:status=207001", "aclnnAdd:fail"; may be repeated',
     )
-    command.add_argument(
-        "--operators",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="a Python module that declares operators with rules and references (a vendor's, or your own): a file, the "
-        "directory of a package, or a name that can be imported; may be repeated",
-    )
+    _add_operators(command)
     _add_build_options(command)
     command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
     command.set_defaults(run=_run)
@@ -98,6 +91,7 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument(
         "--names", action="store_true", help="also operators that they look up by name (aclnn..., Atb...)"
     )
+    _add_operators(command)
     _add_build_options(command)
     command.set_defaults(run=_check)
 
@@ -116,6 +110,17 @@ def _size(text: str) -> str:
     if match is None or int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ") > _MOST_MEMORY:
         raise argparse.ArgumentTypeError(f"{text} is not a number of bytes up to 64T, as 512M or 16G")
     return text
+
+
+def _add_operators(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--operators",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a Python module that declares operators with rules and references (a vendor's, or your own): a file, the "
+        "directory of a package, or a name that can be imported; may be repeated",
+    )
 
 
 def _add_build_options(command: argparse.ArgumentParser) -> None:
@@ -255,8 +260,10 @@ def _check(options: argparse.Namespace) -> int:
     """Prints what is lacking, a line each; 1 if anything is."""
     from ascend_aclnn.emulator.check import check
 
+    home = _built(options)
+    declared = [operator.name for operator in operators.load(options.operators)]
     lacking = False
-    for result in check(options.libraries, _built(options) / "lib64"):
+    for result in check(options.libraries, home / "lib64", declared):
         lacking = lacking or bool(result)
         for kind, names in (("library", result.libraries), ("symbol", result.symbols)):
             for name in names:
@@ -264,6 +271,10 @@ def _check(options: argparse.Namespace) -> int:
         if options.names:
             for name in result.operators:
                 print(f"{result.path.name}: looks up {name}")
+        if result.kernels:
+            print(
+                f"{result.path.name}: kernels launched as binaries ({len(result.kernels)}): {' '.join(result.kernels)}"
+            )
     return 1 if lacking else 0
 
 

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import re
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Optional
 
@@ -15,6 +15,8 @@ from ascend_aclnn.core import elf
 
 # What an extension module finds in the interpreter, and in a torch that may be of another version here.
 _OF_OTHERS = re.compile("_?Py[A-Z_]|_ZN?K?[RO]?(3c10|2at|5torch|9torch_npu|6caffe2)")
+# Where CANN finds the parts of a vendor's operators. It loads them, to launch kernels for the card; the emulated one does not.
+_PARTS_OF_OPERATORS = {"op_api", "op_impl", "op_proto"}
 _PACKAGES = ("torch", "torch_npu", "mindspore")  # with libraries that clients link, in their directory lib
 _SYSTEM = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
 
@@ -26,21 +28,28 @@ class Lacks(NamedTuple):
     libraries: tuple[str, ...]
     symbols: tuple[str, ...]
     operators: tuple[str, ...]
+    kernels: tuple[str, ...] = ()  # operators whose kernels are binaries, and which no other library offers
 
     def __bool__(self) -> bool:
         return bool(self.libraries or self.symbols)
 
 
-def check(paths: Sequence[str], libraries: Path) -> Iterator[Lacks]:
+def check(paths: Sequence[str], libraries: Path, operators: Iterable[str] = ()) -> Iterator[Lacks]:
     """What each library lacks beside the emulated CANN in ``libraries``; ValueError for what is no library.
 
     A library finds what the others of ``paths`` and the whole of CANN export, as in the process of a client that loads them.
+    ``operators`` are those that modules declare beside CANN's. Parts of a vendor's operators (below ``op_api``, ``op_impl`` or
+    ``op_proto``) are asked for nothing but the operators that they offer.
     """
     scope = _Scope([libraries, *_places()])
     emulated = [scope.read(path) for path in sorted(libraries.glob("lib*.so"))]
-    clients = [scope.read(Path(path)) for path in paths]
-    offered = set[str]().union(*(library.exports for library in (*emulated, *clients)))
+    everything = [scope.read(Path(path)) for path in paths]
+    clients = [library for library in everything if _PARTS_OF_OPERATORS.isdisjoint(library.path.resolve().parts)]
+    offered = set(operators).union(*(library.exports for library in (*emulated, *clients)))
     missing = {}
+    for library in everything:
+        if library not in clients:
+            yield Lacks(library.path, (), (), (), tuple(sorted(_offered_by(library) - offered)))
     for library in clients:
         exports, missing[library.path] = scope.closure(library)
         offered |= exports
@@ -52,6 +61,12 @@ def check(paths: Sequence[str], libraries: Path) -> Iterator[Lacks]:
             tuple(sorted(wanted)),
             tuple(sorted(_looked_up(library.path) - offered)),
         )
+
+
+def _offered_by(library: elf.Library) -> set[str]:
+    """The operators of which a library has both phases."""
+    ones = (name.removesuffix(catalog.PHASE_ONE) for name in library.exports if name.endswith(catalog.PHASE_ONE))
+    return {name for name in ones if name.startswith("aclnn") and name in library.exports}
 
 
 def _looked_up(path: Path) -> set[str]:

@@ -55,6 +55,53 @@ def test_what_a_client_lacks_is_printed(emulator_home: Path, tmp_path: Path, cap
     assert "is no shared library" in capsys.readouterr().err
 
 
+MY_OPERATOR = """
+import ascend_aclnn
+
+ascend_aclnn.register_operator(
+    "aclnnStatus aclnnVendorOwnGetWorkspaceSize(const aclTensor *x, aclTensor *y, "
+    "uint64_t *workspaceSize, aclOpExecutor **executor)"
+)
+"""
+
+
+def test_operators_of_a_vendor_are_named_and_not_loaded(emulator_home: Path, tmp_path: Path, capsys: Any) -> None:
+    """They need CANN's internals; what counts is which of their operators nothing else offers."""
+    names = ("aclnnAdd", "aclnnVendorOther", "aclnnVendorOwn")
+    phases = "".join(
+        f"int {name}(void) {{ return 0; }} int {name}GetWorkspaceSize(void) {{ return 0; }}" for name in names
+    )
+    places = [tmp_path / "vendors/mine" / place for place in ("op_api/lib", "op_proto/lib/linux/x86_64")]
+    for place in places:
+        place.mkdir(parents=True)
+    internals = f"extern int NnopbaseSomething(void); int f(void) {{ return NnopbaseSomething(); }} {phases}"
+    api = compile_library(places[0] / "libcust_opapi.so", internals)
+    proto = compile_library(
+        places[1] / "libcust_opsproto.so",
+        "extern int of_the_framework(void); int f(void) { return of_the_framework(); }",
+    )
+    assert main(["emulator", "check", str(api), str(proto)]) == 0
+    assert capsys.readouterr().out == (
+        "libcust_opapi.so: kernels launched as binaries (2): aclnnVendorOther aclnnVendorOwn\n"
+    )
+    module = tmp_path / "vendor_own.py"
+    module.write_text(MY_OPERATOR)
+    assert command("check", str(api), "--operators", str(module)) == (
+        "libcust_opapi.so: kernels launched as binaries (1): aclnnVendorOther\n"
+    )
+    client = compile_library(tmp_path / "libclient.so", internals)
+    assert main(["emulator", "check", str(client)]) == 1
+    assert capsys.readouterr().out == "libclient.so: symbol NnopbaseSomething\n"
+
+
+def command(*arguments: str) -> str:
+    """The output of ``emulator ...`` in a process of its own: operators that are declared stay."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ascend_aclnn", "emulator", *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
 def test_a_function_that_a_release_lacks_is_lacking(emulator_home: Path, tmp_path: Path, capsys: Any) -> None:
     source = "extern int aclrtLaunchHostFunc(void *); int f(void) { return aclrtLaunchHostFunc(0); }"
     client = compile_library(tmp_path / "libnewer.so", source)

@@ -276,7 +276,9 @@ def test_the_graph_engine_is_whole(emulator_home: Path) -> None:
     assert len(names) > 150
     for name in names:
         assert hasattr(library, name), name
-    assert {name for name in emulated_functions() if name.startswith("_ZN2ge")} <= set(names)
+    of_strings = "_ZN2ge12AscendString"  # libmetadef has them, more than these clients ask for
+    emulated = {name for name in emulated_functions() if name.startswith("_ZN2ge") and not name.startswith(of_strings)}
+    assert emulated <= set(names)
 
 
 # ------------------------------------------------------------------------------------------------------ MindSpore itself

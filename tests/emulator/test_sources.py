@@ -25,6 +25,7 @@ _ASCENDCL = f"{_MODEL} ascendcl/runtime"
 ALLOWED = {
     "ring": "",
     "securec": "ascendcl/core",
+    "metadef": "ascendcl/core",
     "graph": "ascendcl/core",
     "log": "ascendcl/core",
     "mmpa": "ascendcl/core",
@@ -45,6 +46,7 @@ ALLOWED = {
     "opapi": f"{_ASCENDCL} nnopbase",
     "hccl": f"{_ASCENDCL} nnopbase",
     "atb": f"{_ASCENDCL} nnopbase",
+    "datadist": f"{_MEMORY} metadef",
 }
 
 Edges = dict[str, set[str]]  # unit -> units; a unit is a source with its header, named by its path without suffix

@@ -46,9 +46,10 @@ _LIBRARIES = {
     # The device process loads it, and its interpreter is not sanitized.
     "libaclemu_ring.so": Library("ring", sanitized=False),
     "libc_sec.so": Library("securec"),
+    "libmetadef.so": Library("metadef"),
     # torch_npu, torchair and MindSpore link against these and use nothing of them before they need a graph or a data channel.
     # torchair finds libc_sec's functions through libgraph.
-    "libgraph.so": Library("graph", graphs=True, needs=("libc_sec.so",)),
+    "libgraph.so": Library("graph", graphs=True, needs=("libc_sec.so", "libmetadef.so")),
     "libge_runner.so": Library(needs=("libgraph.so",)),
     "libfmk_parser.so": Library(needs=("libgraph.so",)),
     "libascend_protobuf.so": Library(),
@@ -72,6 +73,8 @@ _LIBRARIES = {
     "libms_tools_ext.so": Library("mstx", ("libascendcl.so",)),
     # torch_npu's libop_plugin_atb.so links against it.
     "libatb.so": Library("atb", ("libnnopbase.so", "libascendcl.so"), operations=True),
+    # Mooncake's transport for Ascend links against it.
+    "libllm_datadist.so": Library("datadist", ("libmetadef.so", "libascendcl.so")),
 }
 
 # The operators lie in one library, or, in newer CANN, in one for each repository.

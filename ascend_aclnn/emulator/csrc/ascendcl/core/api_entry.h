@@ -32,6 +32,7 @@ typedef enum {
     FORK_RANGES,
     FORK_ACTIVITY,
     FORK_MSPTI,
+    FORK_ADXL,
     FORK_COUNT
 } emu_fork_order;
 
