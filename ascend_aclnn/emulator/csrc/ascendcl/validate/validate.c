@@ -367,69 +367,106 @@ void emu_host_passed(const emu_clock *clock) {
 /* -------------------------------------------------------------------------------------------------------------- memory */
 
 /* Bytes of which the same is known. */
-typedef struct {
+typedef struct segment segment;
+
+struct segment {
     uint64_t start, end;
     bool unwritten, moved; /* moved: by the last write, from memory that was never written */
     emu_record write;     /* the last one; number 0: none */
     emu_record *reads;    /* since then, without those that come before another one */
     uint32_t read_count, read_room;
-} segment;
+    segment *next;        /* of those that are unused */
+};
 
 static segment **segments;   /* by address; they do not overlap */
+static uint64_t *ends;       /* of each: a search reads nothing else */
 static size_t segment_count, segment_room;
+static segment *unused;      /* with the room for their reads: a training step makes and removes thousands */
+static size_t last_search;
 
-/* The first segment that ends after an address. */
+/* The first segment that ends after an address. Often it is where the last search has been, or the next one or two. */
 static size_t segment_after(uint64_t address) {
-    size_t low = 0, high = segment_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (segments[middle]->end > address) high = middle;
-        else low = middle + 1;
+    for (size_t i = last_search; i < last_search + 3 && i < segment_count; i++) {
+        if (ends[i] > address && (i == 0 || ends[i - 1] <= address)) return last_search = i;
     }
-    return low;
+    size_t low = 0, half;
+    for (size_t count = segment_count; count > 0; count -= half) {
+        half = (count + 1) / 2;
+        low = ends[low + half - 1] <= address ? low + half : low; /* without a branch, which would be guessed wrongly each second time */
+    }
+    return last_search = low;
 }
+
+static void set_end(size_t at, uint64_t end) { segments[at]->end = ends[at] = end; }
 
 static segment *insert(size_t at, uint64_t start, uint64_t end) {
     if (segment_count == segment_room) {
         segment_room = segment_room * 2 + 64;
         segments = grown(segments, segment_room * sizeof *segments);
+        ends = grown(ends, segment_room * sizeof *ends);
     }
     memmove(segments + at + 1, segments + at, (segment_count - at) * sizeof *segments);
+    memmove(ends + at + 1, ends + at, (segment_count - at) * sizeof *ends);
     segment_count++;
-    segment *s = calloc(1, sizeof *s);
-    if (s == NULL) abort();
-    s->start = start;
-    s->end = end;
-    return segments[at] = s;
+    segment *s = unused;
+    if (s != NULL) {
+        unused = s->next;
+        *s = (segment){.start = start, .reads = s->reads, .read_room = s->read_room};
+    } else {
+        s = grown(NULL, sizeof *s);
+        *s = (segment){.start = start};
+    }
+    segments[at] = s;
+    set_end(at, end);
+    return s;
 }
 
-/* Makes a boundary at an address. */
-static void split(uint64_t address) {
+static void make_room_for_reads(segment *s, uint32_t count) {
+    if (count <= s->read_room) return;
+    s->read_room = count + s->read_room;
+    s->reads = grown(s->reads, s->read_room * sizeof *s->reads);
+}
+
+/* The first segment that ends after an address, and does not begin before it: one that does is divided. */
+static size_t segment_from(uint64_t address) {
     size_t at = segment_after(address);
-    if (at == segment_count || segments[at]->start >= address) return;
+    if (at == segment_count || segments[at]->start >= address) return at;
     segment *before = segments[at], *after = insert(at + 1, address, before->end);
     after->unwritten = before->unwritten;
     after->moved = before->moved;
     after->write = before->write;
-    after->read_count = after->read_room = before->read_count;
-    if (before->read_count > 0) {
-        after->reads = grown(NULL, before->read_count * sizeof *after->reads);
-        memcpy(after->reads, before->reads, before->read_count * sizeof *after->reads);
+    make_room_for_reads(after, before->read_count);
+    if (before->read_count > 0) memcpy(after->reads, before->reads, before->read_count * sizeof *after->reads);
+    after->read_count = before->read_count;
+    set_end(at, address);
+    return at + 1;
+}
+
+/* Makes boundaries around some bytes; where their segments begin. */
+static size_t part(uint64_t start, uint64_t end) {
+    size_t first = segment_from(start);
+    if (first < segment_count && ends[first] != end) segment_from(end);
+    return first;
+}
+
+static bool is_before(size_t at, uint64_t end) { return at < segment_count && segments[at]->start < end; }
+
+static void erase(size_t first, size_t last) {
+    if (first == last) return;
+    for (size_t i = first; i < last; i++) {
+        segments[i]->next = unused;
+        unused = segments[i];
     }
-    before->end = address;
+    memmove(segments + first, segments + last, (segment_count - last) * sizeof *segments);
+    memmove(ends + first, ends + last, (segment_count - last) * sizeof *ends);
+    segment_count -= last - first;
 }
 
 /* Removes what is known of some bytes; where a segment for them belongs. */
 static size_t clear(uint64_t start, uint64_t end) {
-    split(start);
-    split(end);
-    size_t first = segment_after(start), last = first;
-    for (; last < segment_count && segments[last]->start < end; last++) {
-        free(segments[last]->reads);
-        free(segments[last]);
-    }
-    memmove(segments + first, segments + last, (segment_count - last) * sizeof *segments);
-    segment_count -= last - first;
+    size_t first = part(start, end), last = first;
+    while (is_before(last, end)) last++;
+    erase(first, last);
     return first;
 }
 
@@ -438,12 +475,11 @@ static bool comes_after(const timeline *now, const emu_record *earlier) { return
 static void note_read(segment *s, const timeline *now, const emu_record *read) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < s->read_count; i++) {
-        if (!comes_after(now, &s->reads[i])) s->reads[kept++] = s->reads[i];
+        if (comes_after(now, &s->reads[i])) continue;
+        if (kept != i) s->reads[kept] = s->reads[i];
+        kept++;
     }
-    if (kept == s->read_room) {
-        s->read_room = s->read_room * 2 + 1;
-        s->reads = grown(s->reads, s->read_room * sizeof *s->reads);
-    }
+    make_room_for_reads(s, kept + 1);
     s->reads[kept] = *read;
     s->read_count = kept + 1;
 }
@@ -494,17 +530,15 @@ static void note_moved(uint64_t start, uint64_t end) {
 }
 
 static void read_bytes(const timeline *now, const emu_record *read, bool moves, bool checks_memory, bool checks_order, uint64_t start, uint64_t end) {
-    split(start);
-    split(end);
     uint64_t at = start;
-    for (size_t i = segment_after(start); at < end; i++) {
-        uint64_t next = i < segment_count && segments[i]->start < end ? segments[i]->start : end;
+    for (size_t i = part(start, end); at < end; i++) {
+        uint64_t next = is_before(i, end) ? segments[i]->start : end;
         if (next > at && checks_order) { /* bytes of which nothing is known */
             note_read(insert(i, at, next), now, read);
             at = next;
             continue;
         }
-        if (i == segment_count || segments[i]->start >= end) break;
+        if (!is_before(i, end)) break;
         segment *s = segments[i];
         if (s->unwritten && checks_memory && moves) {
             note_moved(moved + s->start - start, moved + s->end - start);
@@ -524,26 +558,34 @@ static void read_bytes(const timeline *now, const emu_record *read, bool moves, 
 
 static void write_bytes(const timeline *now, const emu_record *write, bool checks_order, uint64_t start, uint64_t end) {
     const char *rule = write->updates ? "sync/read-after-write" : "sync/write-after-write";
-    split(start);
-    split(end);
-    for (size_t i = segment_after(start); checks_order && i < segment_count && segments[i]->start < end; i++) {
-        const segment *s = segments[i];
+    size_t first = part(start, end), last = first;
+    for (; is_before(last, end); last++) {
+        const segment *s = segments[last];
+        if (!checks_order) continue;
         bool found = s->write.number > 0 && !comes_after(now, &s->write);
         if (found) find(rule, &s->write, write, s->start, s->end);
         for (uint32_t r = 0; !found && r < s->read_count; r++) {
             if (!comes_after(now, &s->reads[r])) find("sync/write-after-read", &s->reads[r], write, s->start, s->end);
         }
     }
-    size_t at = clear(start, end);
-    if (checks_order) insert(at, start, end)->write = *write;
+    if (!checks_order) {
+        erase(first, last);
+        return;
+    }
+    if (first == last) insert(first, start, end);
+    else erase(first + 1, last);
+    segment *s = segments[first];
+    s->start = start;
+    set_end(first, end);
+    s->unwritten = s->moved = false;
+    s->read_count = 0;
+    s->write = *write;
 }
 
 /* What a task has moved here was never written. */
 static void leave_unwritten(const emu_record *write, uint64_t start, uint64_t end) {
-    split(start);
-    split(end);
-    size_t at = segment_after(start);
-    if (at == segment_count || segments[at]->start >= end) insert(at, start, end)->write = *write;
+    size_t at = part(start, end);
+    if (!is_before(at, end)) insert(at, start, end)->write = *write;
     segments[at]->unwritten = segments[at]->moved = true;
 }
 
@@ -605,7 +647,7 @@ size_t emu_validate_never_written(const emu_access *a, uint64_t **pairs) {
     pthread_mutex_lock(&lock);
     for (uint64_t row = 0; row < a->rows && a->size > 0; row++) {
         uint64_t start = (uint64_t)(uintptr_t)a->address + row * a->pitch, end = start + a->size;
-        for (size_t i = segment_after(start); i < segment_count && segments[i]->start < end; i++) {
+        for (size_t i = segment_after(start); is_before(i, end); i++) {
             const segment *s = segments[i];
             if (!s->unwritten || (s->write.number > 0 && !s->moved)) continue; /* what a kernel left unwritten keeps its own name */
             uint64_t first = s->start > start ? s->start : start, last = s->end < end ? s->end : end;
@@ -622,9 +664,7 @@ void emu_validate_moved(uint32_t number, uint64_t task, const void *address, uin
     uint64_t start = (uint64_t)(uintptr_t)address, end = start + size;
     if (size == 0) return;
     pthread_mutex_lock(&lock);
-    split(start);
-    split(end);
-    for (size_t i = segment_after(start); i < segment_count && segments[i]->start < end; i++) {
+    for (size_t i = part(start, end); is_before(i, end); i++) {
         segment *s = segments[i];
         if (s->write.timeline == number && s->write.number == task) s->unwritten = s->moved = true;
     }
@@ -635,9 +675,7 @@ void emu_validate_unwritten(uint32_t number, uint64_t task, const void *address,
     uint64_t start = (uint64_t)(uintptr_t)address, end = start + size;
     if (size == 0 || (emu_config()->validate & VALIDATE_MEMORY) == 0) return;
     pthread_mutex_lock(&lock);
-    split(start);
-    split(end);
-    for (size_t i = segment_after(start); i < segment_count && segments[i]->start < end; i++) {
+    for (size_t i = part(start, end); is_before(i, end); i++) {
         segment *s = segments[i];
         if (s->write.timeline != number || s->write.number != task) continue; /* written again since */
         s->unwritten = s->read_count == 0;
@@ -679,7 +717,7 @@ static uint64_t source_end(const source *s) { return s->start + (s->rows - 1) * 
 
 /* Whether a task has written some bytes since a number in the order of tasks, or may still do so. */
 static bool tasks_write(uint64_t start, uint64_t end, uint64_t order) {
-    for (size_t i = segment_after(start); i < segment_count && segments[i]->start < end; i++) {
+    for (size_t i = segment_after(start); is_before(i, end); i++) {
         const emu_record *write = &segments[i]->write;
         if (write->number > 0 && (write->order > order || !comes_after(timelines, write))) return true;
     }
@@ -914,7 +952,7 @@ void emu_validate_shared(const void *address, uint64_t size, int file, uint64_t 
               (unsigned long long)offset);
     }
     /* What was done before: others can only come later. */
-    for (size_t i = segment_after(start); !again && i < segment_count && segments[i]->start < end; i++) {
+    for (size_t i = segment_after(start); !again && is_before(i, end); i++) {
         const segment *s = segments[i];
         emu_place place;
         if (!place_in(&shared[shared_count - 1], s->start, s->end, &place)) continue;
@@ -934,7 +972,7 @@ static void check_free(uint64_t start, uint64_t end) {
     const timeline *host = timelines;
     const char *routine = emu_routine();
     emu_record later = {.task = routine != NULL ? routine : "?", .argument = "", .site = emu_call_site(), .stream = -1, .member = -1};
-    for (size_t i = segment_after(start); i < segment_count && segments[i]->start < end; i++) {
+    for (size_t i = segment_after(start); is_before(i, end); i++) {
         const segment *s = segments[i];
         const emu_record *open = s->write.number > 0 && !comes_after(host, &s->write) ? &s->write : NULL;
         for (uint32_t r = 0; open == NULL && r < s->read_count; r++) {
@@ -976,9 +1014,7 @@ void emu_validate_written(const void *address, uint64_t size) {
     uint64_t start = (uint64_t)(uintptr_t)address;
     if (size == 0) return;
     pthread_mutex_lock(&lock);
-    split(start);
-    split(start + size);
-    for (size_t i = segment_after(start); i < segment_count && segments[i]->start < start + size; i++) segments[i]->unwritten = false;
+    for (size_t i = part(start, start + size); is_before(i, start + size); i++) segments[i]->unwritten = false;
     pthread_mutex_unlock(&lock);
 }
 
