@@ -12,7 +12,7 @@ other is not seen.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Optional
 
 Record = dict[str, Any]
@@ -65,14 +65,18 @@ class _Access(NamedTuple):
         return self.start + (self.rows - 1) * self.pitch + self.size
 
 
-class _Doubt(NamedTuple):
+class _Pair(NamedTuple):
+    """Two tasks of which nothing that is known yet says that the later one comes after the earlier one."""
+
     identifier: str
     earlier: _Side
     later: _Side
-    start: int
     nbytes: int
-    clock: Clock
+    where: str
+    clock: Clock  # of the later one
     hosts: Clock
+    clock_of_earlier: Clock
+    hosts_of_earlier: Clock
 
 
 def _satisfied(value: int, wanted: int, flag: int) -> bool:
@@ -84,17 +88,27 @@ def _satisfied(value: int, wanted: int, flag: int) -> bool:
 
 
 class Order:
-    """What a journal says; ``findings`` compares it."""
+    """What a journal says, as far as it was added; ``findings`` compares it.
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    Tasks that are in order stay so, however much is added: what ``findings`` decides once it does not look at again.
+    """
+
+    def __init__(self) -> None:
         self._labels: dict[tuple[Process, int], Record] = {}
         self._published: dict[str, list[_Published]] = {}
         self._waits: dict[Timeline, _Waits] = {}
-        self._accesses: dict[int, list[Optional[_Access]]] = {}  # of a file; None: it was freed, and begins anew
-        self._doubts: list[_Doubt] = []
+        # Of a file, those to be compared: None: it was freed, and begins anew.
+        self._new: dict[int, list[Optional[_Access]]] = {}
+        self._open: dict[
+            int, list[_Access]
+        ] = {}  # of a file, the earlier ones that later ones may have to be compared with
+        self._pairs: list[_Pair] = []
         self._hosts: Clock = {}  # with everything that comes before
         self._values: dict[tuple[int, int], list[tuple[int, list[_Published]]]] = {}  # by place: what was written
         self._expected: dict[tuple[int, int], list[tuple[int, int, list[_Published]]]] = {}  # waits for later writes
+
+    def add(self, records: Iterable[Record]) -> None:
+        """The next records of the journal."""
         for record in records:
             getattr(self, f"_add_{record['journal']}")(record["process"], record)
 
@@ -118,17 +132,28 @@ class Order:
         sizes = record["size"], record["rows"], record["pitch"]
         clock = self._clock(process, record)
         access = _Access(side, record["kind"], start, *sizes, address, clock, self._hosts)
-        self._accesses.setdefault(record["file"], []).append(access)
+        self._new.setdefault(record["file"], []).append(access)
         if side.timeline[1] == HOST:  # a copy that has come to its end
             self._pass(side.timeline, side.number)
 
     def _add_freed(self, process: Process, record: Record) -> None:
-        self._accesses.setdefault(record["file"], []).append(None)
+        self._new.setdefault(record["file"], []).append(None)
 
     def _add_doubt(self, process: Process, record: Record) -> None:
-        sides = self._side(process, record["earlier"]), self._side(process, record["later"])
-        clock = self._clock(process, record)
-        self._doubts.append(_Doubt(record["identifier"], *sides, record["start"], record["bytes"], clock, self._hosts))
+        earlier, later = self._side(process, record["earlier"]), self._side(process, record["later"])
+        self._pairs.append(
+            _Pair(
+                record["identifier"],
+                earlier,
+                later,
+                record["bytes"],
+                hex(record["start"]),
+                self._clock(process, record),
+                self._hosts,
+                clock_of_earlier={earlier.timeline: earlier.number},
+                hosts_of_earlier={},
+            )
+        )
 
     def _add_publish(self, process: Process, record: Record) -> None:
         self._published.setdefault(record["key"], []).append(self._publish(process, record))
@@ -197,8 +222,7 @@ class Order:
         return result, known
 
     def _ordered(self, earlier: _Side, before_later: tuple[Clock, bool]) -> bool:
-        clock, known = before_later
-        return not known or clock.get(earlier.timeline, 0) >= earlier.number
+        return not before_later[1] or _is_known_to_follow(earlier, before_later)
 
     def _text(self, side: _Side, elsewhere: bool) -> tuple[str, Record]:
         """A side as findings show it."""
@@ -222,46 +246,52 @@ class Order:
 
     def findings(self) -> list[Record]:
         """What is not in order; each pair of sides that is alike once, with how often it was seen."""
+        for file, accesses in self._new.items():
+            self._compare(file, accesses)
+        self._new.clear()
         by_kind: dict[tuple[Any, ...], Record] = {}
-        for identifier, earlier, later, nbytes, where in (*self._undecided(), *self._between()):
-            key = identifier, earlier[:3], later[:3]
+        undecided = []
+        for pair in self._pairs:
+            before = self._before(pair.clock, pair.hosts)
+            if _is_known_to_follow(pair.earlier, before):
+                continue
+            undecided.append(pair)
+            if self._ordered(pair.earlier, before):
+                continue
+            # Others may have made the one that was queued first the later one.
+            if self._ordered(pair.later, self._before(pair.clock_of_earlier, pair.hosts_of_earlier)):
+                continue
+            key = pair.identifier, pair.earlier[:3], pair.later[:3]
             if key in by_kind:
                 by_kind[key]["times"] += 1
             else:
-                by_kind[key] = {**self._finding(identifier, earlier, later, nbytes, where), "times": 1}
+                by_kind[key] = {**self._finding(*pair[:5]), "times": 1}
+        self._pairs = undecided
         return list(by_kind.values())
 
-    def _undecided(self) -> Iterator[tuple[str, _Side, _Side, int, str]]:
-        for doubt in self._doubts:
-            if self._ordered(doubt.earlier, self._before(doubt.clock, doubt.hosts)):
+    def _compare(self, file: int, accesses: list[Optional[_Access]]) -> None:
+        """Compares new accesses of a file with earlier ones: the pairs that are not in order yet."""
+        open_ = self._open.get(file, [])
+        for later in accesses:
+            if later is None:
+                open_ = []
                 continue
-            own = self._before({doubt.earlier.timeline: doubt.earlier.number}, {})
-            if not self._ordered(doubt.later, own):  # others may have made the one that was queued first the later one
-                yield doubt.identifier, doubt.earlier, doubt.later, doubt.nbytes, hex(doubt.start)
+            before, remaining = self._before(later.clock, later.hosts), []
+            for earlier in open_:
+                common = _common(earlier, later)
+                if common and not _is_known_to_follow(earlier.side, before):
+                    where = hex(later.start + later.address)
+                    clocks = later.clock, later.hosts, earlier.clock, earlier.hosts
+                    self._pairs.append(_Pair(_rule(earlier, later), earlier.side, later.side, common, where, *clocks))
+                after = self._ordered(earlier.side, before)
+                if not (after and later.kind >= min(earlier.kind, UPDATE) and _covers(later, earlier)):
+                    remaining.append(earlier)
+            open_ = [*remaining, later]
+        self._open[file] = open_
 
-    def _between(self) -> Iterator[tuple[str, _Side, _Side, int, str]]:
-        for accesses in self._accesses.values():
-            open_: list[tuple[_Access, tuple[Clock, bool]]] = []
-            for later in accesses:
-                if later is None:
-                    open_ = []
-                    continue
-                before, remaining = self._before(later.clock, later.hosts), []
-                for earlier, before_earlier in open_:
-                    after = self._ordered(earlier.side, before)
-                    common = _common(earlier, later)
-                    if common and not after and not self._ordered(later.side, before_earlier):
-                        yield (
-                            _rule(earlier, later),
-                            earlier.side,
-                            later.side,
-                            common,
-                            f"{later.start + later.address:#x}",
-                        )
-                    hidden = after and later.kind >= min(earlier.kind, UPDATE) and _covers(later, earlier)
-                    if not hidden:
-                        remaining.append((earlier, before_earlier))
-                open_ = [*remaining, (later, before)]
+
+def _is_known_to_follow(earlier: _Side, before_later: tuple[Clock, bool]) -> bool:
+    return before_later[0].get(earlier.timeline, 0) >= earlier.number
 
 
 def _rule(earlier: _Access, later: _Access) -> str:

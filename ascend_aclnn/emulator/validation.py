@@ -59,7 +59,7 @@ class Reader:
         self.compared: list[dict[str, Any]] = []
         self._path, self._patterns, self._read = Path(path), patterns, 0
         self._by_number: dict[tuple[int, int], dict[str, Any]] = {}
-        self._journal: list[dict[str, Any]] = []
+        self._order = order.Order()
 
     def update(self) -> bool:
         """Reads what has come since the last time, without what fits the patterns; whether anything has."""
@@ -78,9 +78,9 @@ class Reader:
                 self._by_number[key] = {**record, "times": 1}
                 self.printed.append(self._by_number[key])
         journal = [record for record in records if "journal" in record]
-        self._journal += journal
         if journal:
-            findings = order.Order(self._journal).findings()
+            self._order.add(journal)
+            findings = self._order.findings()
             self.compared = [f for f in findings if not is_suppressed(self._patterns, f["identifier"], f["text"])]
         return bool(records)
 
