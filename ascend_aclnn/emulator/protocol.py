@@ -67,6 +67,9 @@ class Ring(IntEnum):
 # In the answer of a launch, where a tensor's number and rank would be: bytes that it has left unwritten follow, offset and count.
 TOLD_UNWRITTEN = -1
 
+# In the answer to Call.KERNEL: nothing says how many bytes a kernel reads or writes at a pointer.
+UNDECLARED = 2**64 - 1
+
 
 class Communication(IntEnum):
     """What can be done to a communicator."""
@@ -153,5 +156,6 @@ def c_header() -> str:
     for prefix, members in _NUMBERS:
         lines += [f"#define {prefix}_{m.name} {m.value}" for m in members]
     lines.append(f"#define TOLD_UNWRITTEN ({TOLD_UNWRITTEN})")
+    lines.append(f"#define UNDECLARED {UNDECLARED}u")
     lines += [f"#define LETTER_{kind.name} '{text}'" for kind, text in LETTERS.items()]
     return "\n".join([*lines, "", "#endif", ""])

@@ -6,13 +6,19 @@
 
 On a card such a kernel runs; the emulated device calls the function in its place, in the order of the stream. A module with such
 functions is named by ``ascend-aclnn emulator run --operators``. ``run`` calls one on arrays, for its tests.
+
+How many bytes a kernel reads and writes at its pointers can be declared, from the numbers among its arguments. Then
+``emulator run --validate`` compares its launches with others, and the function is held to it:
+
+    @kernel("void add_one(GM_ADDR x, GM_ADDR y, uint32_t count)",
+            reads=lambda x, y, count: {"x": 2 * count}, writes=lambda x, y, count: {"y": 2 * count})
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
@@ -39,30 +45,51 @@ _LETTERS = {
 }
 
 
+# A function of a launch's arguments: how many bytes at each of some pointers, by the prototype's names.
+Sizes = Callable[..., Mapping[str, int]]
+
+
 class Pointer:
-    """An address that a kernel gets. It is false where it is null."""
+    """An address that a kernel gets. It is false where it is null.
+
+    ``reads`` and ``writes``: how many bytes the kernel's declaration says that it reads and writes there; None without one.
+    """
 
     def __init__(self, address: int, name: str, memory: Optional[addresses.Bytes] = None) -> None:
         """``memory``: what lies there, where it is the memory of an array on the host."""
         self.address = address
         self.name = name
-        self._memory = memory
+        self.memory = memory
+        self.reads: Optional[int] = None
+        self.writes: Optional[int] = None
 
     def __bool__(self) -> bool:
         return self.address != 0
 
     def array(self, shape: Union[int, Sequence[int]], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The elements at the address, in C order: what is assigned to them is written. DataError where there is no memory."""
+        """The elements at the address, in C order: what is assigned to them is written. DataError where there is no memory.
+
+        Where the kernel's declaration says what it accesses, DataError for more than that; what it only reads is read-only.
+        """
         lengths = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
         size = int(np.prod(lengths, dtype=np.int64)) * np.dtype(dtype).itemsize
         if size <= 0:
             return np.empty(lengths, dtype)
-        memory = addresses.find(self.address, size) if self._memory is None else self._memory[:size]
+        memory = addresses.find(self.address, size) if self.memory is None else self.memory[:size]
         if memory is None or memory.size < size:
             raise DataError(
                 self.name, f"is {self.address:#x}; {size} bytes are read or written there, and memory ends before"
             )
-        return memory.view(dtype).reshape(lengths)
+        if self.reads is None or self.writes is None:
+            return memory.view(dtype).reshape(lengths)
+        if size > max(self.reads, self.writes):
+            raise DataError(
+                self.name,
+                f"has {size} bytes read or written; the kernel's declaration says {self.reads} read and {self.writes} written",
+            )
+        elements = memory.view(dtype).reshape(lengths)
+        elements.flags.writeable = self.writes > 0
+        return elements
 
 
 class Parameter(NamedTuple):
@@ -77,33 +104,55 @@ class Kernel(NamedTuple):
     parameters: tuple[Parameter, ...]
     size: int  # of the arguments, in bytes; compilers append more
     function: Callable[..., None]
+    reads: Optional[Sizes] = None
+    writes: Optional[Sizes] = None
 
     def read(self, arguments: bytes) -> list[Any]:
-        """The values of a launch's arguments: Pointers and numbers. DataError where they are too short."""
+        """The values of a launch's arguments: Pointers, with what is declared of them, and numbers.
+
+        DataError where they are too short, or what is declared is no count of bytes at a pointer.
+        """
         if len(arguments) < self.size:
             raise DataError("arguments", f"have {len(arguments)} bytes; the registered prototype needs {self.size}")
         values = []
         for name, letter, offset, is_pointer in self.parameters:
             (value,) = struct.unpack_from(f"<{letter}", arguments, offset)
             values.append(Pointer(value, name) if is_pointer else value)
+        if self.reads is not None and self.writes is not None:
+            pointers = {value.name: value for value in values if isinstance(value, Pointer)}
+            reads, writes = self.reads(*values), self.writes(*values)
+            for name, size in (*reads.items(), *writes.items()):
+                if name not in pointers or size < 0:
+                    raise DataError(
+                        name, f"is declared with {size} bytes; pointers of the prototype are {', '.join(pointers)}"
+                    )
+            for name, pointer in pointers.items():
+                pointer.reads, pointer.writes = reads.get(name, 0), writes.get(name, 0)
         return values
 
 
 KERNELS: dict[str, Kernel] = {}
 
 
-def kernel(*prototypes: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def kernel(
+    *prototypes: str, reads: Optional[Sizes] = None, writes: Optional[Sizes] = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Registers a function as what kernels with these C prototypes compute.
 
     It takes a Pointer for each pointer (``GM_ADDR`` or ``*``) and a number for each scalar, in C order, and writes its results
     through the pointers. DataError means bad arguments: the stream gets an error. Arguments lie as launchers lay them out, at
     multiples of their sizes and of 4. ValueError for a prototype that cannot be read.
+
+    ``reads`` and ``writes``, both or neither: functions of the same arguments, to the bytes that are read and written at the
+    pointers. They are called when a launch is queued, before earlier work has run, so they may use numbers alone.
     """
+    if (reads is None) != (writes is None):
+        raise ValueError("kernel: reads and writes are declared together")
     declared = [_parse(prototype) for prototype in prototypes]
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         for name, parameters, size in declared:
-            KERNELS[name] = Kernel(name, parameters, size, function)
+            KERNELS[name] = Kernel(name, parameters, size, function, reads, writes)
         return function
 
     return register
@@ -132,9 +181,9 @@ def run(name: str, *arguments: Any) -> None:
     if len(arguments) != len(entry.parameters):
         raise ValueError(f"kernel {name}: {len(arguments)} arguments; the prototype has {len(entry.parameters)}")
     values = entry.read(bytes(packed))
-    for at, value in enumerate(values):
+    for value in values:
         if isinstance(value, Pointer) and value:
-            values[at] = Pointer(value.address, value.name, arrays[value.name])
+            value.memory = arrays[value.name]
     entry.function(*values)
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -99,6 +100,74 @@ def test_all_three_kinds_name_both_launches(emulator_home: Path) -> None:
     assert pairs == expected
     assert found[0].count(f"test_validate.py:{Streams.multiply.__code__.co_firstlineno + 1} in multiply") == 2
     assert found[len(pairs)].endswith(": 5 findings, seen 5 times")
+
+
+KERNELS = """
+import numpy as np
+from ascend_aclnn.reference.kernels import kernel
+
+@kernel("void doubled(GM_ADDR x, GM_ADDR y, uint32_t count)",
+        reads=lambda x, y, count: {"x": 4 * count}, writes=lambda x, y, count: {"y": 4 * count})
+def doubled(x, y, count):
+    y.array(count, np.float32)[...] = 2 * x.array(count, np.float32)
+
+@kernel("void undeclared(GM_ADDR x, GM_ADDR y, uint32_t count)")
+def undeclared(x, y, count):
+    y.array(count, np.float32)[...] = x.array(count, np.float32)
+"""
+
+
+def body_kernels(cann: Cann) -> None:
+    s = Streams(cann)
+    stubs = {name: ctypes.create_string_buffer(1) for name in (b"doubled", b"undeclared")}
+    for name, stub in stubs.items():
+        cann.rtFunctionRegister(None, stub, name, None, 0)
+
+    def launch(name: bytes, source: int, target: int, stream: int) -> None:
+        arguments = struct.pack("<QQI", source, target, 32)
+        cann.rtKernelLaunch(stubs[name], 1, arguments, len(arguments), None, ctypes.c_void_p(stream))
+
+    launch(b"doubled", s.x.address, s.y.address, s.first)
+    s.multiply(s.y, s.z, s.second)  # reads y
+    launch(b"doubled", s.z.address, s.x.address, s.second)  # writes x, which the first launch reads
+    s.wait()
+    launch(b"doubled", s.x.address, s.y.address, s.second)  # ordered
+    cann.aclrtSynchronizeDevice()
+    assert (cann.read(s.y) == 8 * 2).all()
+    cann.aclmdlRICaptureBegin(s.first, 0)
+    launch(b"doubled", s.y.address, s.z.address, s.first)
+    model = ctypes.c_void_p()
+    cann.aclmdlRICaptureEnd(s.first, ctypes.byref(model))
+    cann.aclmdlRIExecuteAsync(model, s.first)
+    s.multiply(s.x, s.z, s.second)  # writes z
+    cann.aclrtSynchronizeDevice()
+    cann.aclmdlRIDestroy(model)
+    fresh = cann.malloc(128)
+    launch(b"undeclared", fresh, s.z.address, s.first)  # not compared
+    s.multiply(s.z, s.x, s.second)
+    cann.aclrtSynchronizeDevice()
+    cann.aclrtFree(fresh)
+    fresh = cann.malloc(128)
+    launch(b"doubled", fresh, s.z.address, s.first)
+    cann.aclrtSynchronizeDevice()
+    cann.aclrtFree(fresh)
+    s.close()
+
+
+def test_kernels_are_compared_where_their_accesses_are_declared(emulator_home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "my_kernels.py"
+    file.write_text(KERNELS)
+    *found, never_written, summary = lines(emulator_home, body_kernels, ASCEND_EMULATOR_OPERATORS=str(file))
+    pairs = [[match[1], *match[2].split(), *match.group(3, 7, 8, 12)] for match in map(MISSED.match, found) if match]
+    assert pairs == [
+        ["sync/read-after-write", "aclnnMul", "self", "doubled", "y", "128"],
+        ["sync/read-after-write", "aclnnMul", "other", "doubled", "y", "128"],
+        ["sync/write-after-read", "doubled", "y", "doubled", "x", "128"],
+        ["sync/write-after-write", "aclnnMul", "out", "doubled", "y", "128"],
+    ]
+    assert " in launch < test_validate.py:" in found[0]
+    assert "memory/unwritten-read: doubled x (launch" in never_written
+    assert summary.endswith(": 5 findings, seen 5 times")
 
 
 def body_ordered(cann: Cann) -> None:

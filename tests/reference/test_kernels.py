@@ -77,6 +77,37 @@ def test_a_kernel_writes_through_its_pointers() -> None:
         kernels.run("doubled_of_a_test", x, y)
 
 
+def test_a_kernel_is_held_to_its_declaration() -> None:
+    @kernel(
+        "void declared_of_a_test(GM_ADDR x, GM_ADDR y, uint32_t count, uint32_t more)",
+        reads=lambda x, y, count, more: {"x": 2 * count},
+        writes=lambda x, y, count, more: {"y": 2 * count},
+    )
+    def declared(x: Pointer, y: Pointer, count: int, more: int) -> None:
+        if more == 9:
+            x.array(count, np.float16)[...] = 0
+        y.array(count + more, np.float16)[...] = x.array(count, np.float16) * 2
+
+    x, y = np.arange(4, dtype=np.float16), np.zeros(4, np.float16)
+    kernels.run("declared_of_a_test", x, y, 3, 0)
+    assert y.tolist() == [0, 2, 4, 0]
+    with pytest.raises(
+        DataError, match="y: has 8 bytes read or written; the kernel's declaration says 0 read and 6 written"
+    ):
+        kernels.run("declared_of_a_test", x, y, 3, 1)
+    with pytest.raises(ValueError, match="read-only"):
+        kernels.run("declared_of_a_test", x, y, 3, 9)
+    with pytest.raises(ValueError, match="reads and writes are declared together"):
+        kernel("void alone_of_a_test(GM_ADDR x)", reads=lambda x: {})
+
+    @kernel("void wrong_of_a_test(GM_ADDR x)", reads=lambda x: {"z": 8}, writes=lambda x: {})
+    def wrong(x: Pointer) -> None:
+        raise AssertionError("it is not called")
+
+    with pytest.raises(DataError, match="z: is declared with 8 bytes; pointers of the prototype are x"):
+        kernels.run("wrong_of_a_test", x)
+
+
 def test_memory_that_nobody_has_is_refused() -> None:
     with pytest.raises(DataError, match="x: is 0x10; 8 bytes are read or written there"):
         Pointer(16, "x").array(4, np.float16)

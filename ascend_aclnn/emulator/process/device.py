@@ -56,7 +56,7 @@ from ascend_aclnn.emulator.process.plans import (
     plan_class,
 )
 from ascend_aclnn.emulator.process.programs import Program, read_steps
-from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where, kinds
+from ascend_aclnn.emulator.protocol import UNDECLARED, Call, Descriptor, Record, Ring, Where, kinds
 from ascend_aclnn.numerics import floating_errors
 from ascend_aclnn.reference import kernels
 
@@ -284,7 +284,11 @@ class Device:
         return 0, b""
 
     def prepare_kernel(self, payload: bytes) -> tuple[int, bytes]:
-        """A kernel that was launched as a binary: plan, length of the name, name, arguments. The answer: its pointers (u64)."""
+        """A kernel that was launched as a binary: plan, length of the name, name, arguments.
+
+        The answer: how many pointers; of each the address, and the bytes that are read and written there, or UNDECLARED; and
+        their names.
+        """
         number, length = struct.unpack_from("<QQ", payload)
         name, arguments = payload[16 : 16 + length].decode("utf-8", "replace"), payload[16 + length :]
         entry = kernels.find(name)
@@ -295,7 +299,12 @@ class Device:
         except DataError as error:
             return PARAM_INVALID, f"{name}: {error.argument}: {error.detail}".encode()
         self.plans[number] = plan
-        return 0, struct.pack(f"<{len(plan.pointers)}Q", *plan.pointers)
+        words = [len(plan.pointers)]
+        for pointer in plan.pointers:
+            sizes = pointer.reads, pointer.writes
+            words += [pointer.address, *(UNDECLARED if size is None else size for size in sizes)]
+        names = " ".join(pointer.name for pointer in plan.pointers)
+        return 0, struct.pack(f"<{len(words)}Q", *words) + names.encode()
 
     def launch(self, number: int, data: memoryview, at: int, correlation: int = 0) -> Optional[tuple[int, bytes]]:
         """Phase two: a plan on an offset in device memory for each tensor, which begin somewhere in the data.

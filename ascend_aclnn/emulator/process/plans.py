@@ -336,7 +336,7 @@ class KernelPlan(Plan):
     def __init__(self, kernel: Kernel, arguments: bytes) -> None:
         self._kernel = kernel
         self._values = kernel.read(arguments)
-        self.pointers = [value.address for value in self._values if isinstance(value, Pointer) and value]
+        self.pointers = [value for value in self._values if isinstance(value, Pointer) and value]
         self.tensors = []
         self.bound = {}
 

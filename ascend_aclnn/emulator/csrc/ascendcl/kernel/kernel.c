@@ -9,6 +9,7 @@
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/memory/peers.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/call_site.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,6 +202,10 @@ API int32_t rtFunctionGetMetaInfoSize(const void *funcHandle, int32_t type, size
 /* A launch that the device process computes. */
 typedef struct {
     emu_task task;
+    /* of --validate; NULL: it is not declared what the kernel accesses */
+    const char *name;
+    emu_access *accesses;
+    size_t access_count;
     uint32_t count;
     void *addresses[]; /* that the kernel gets, pinned */
 } kernel_launch;
@@ -212,6 +217,7 @@ static void unpin_all(kernel_launch *l) {
 
 static void finish_launch(emu_task *task) {
     unpin_all((kernel_launch *)task);
+    free(((kernel_launch *)task)->accesses);
     emu_buffer_free(&task->request);
     free(task);
 }
@@ -222,6 +228,11 @@ static void describe_launch(emu_task *task, emu_captured *captured) {
     emu_captured_launch(captured, &task->request);
     for (uint32_t i = 0; i < l->count; i++) /* stands for its allocation */
         emu_captured_use(captured, emu_memory_device(l->addresses[i]), l->addresses[i], 1, "an argument of a kernel");
+    captured->kernel = l->name;
+    captured->accesses = l->accesses;
+    captured->access_count = l->access_count;
+    captured->site = emu_validates() ? emu_call_site() : 0;
+    l->accesses = NULL;
     unpin_all(l);
 }
 
@@ -249,19 +260,67 @@ static int refuse(const char *name, const char *reason) {
     return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EMULATOR_KERNEL_BINARY", "the kernel %s was launched as a binary; %s", name, reason);
 }
 
-/* Pins what a kernel's pointers point to; whole allocations count as written. */
-static int pin_all(emu_device *device, kernel_launch *l, const uint64_t *addresses, size_t count) {
+/* The same text as often as it is asked for: findings name kernels and their arguments when the launches are gone. */
+static const char *lasting(const char *text, size_t length) {
+    typedef struct kept kept;
+    struct kept {
+        kept *next;
+        char text[];
+    };
+    static kept *all;
+    pthread_mutex_lock(&kernels_lock);
+    kept *k = all;
+    while (k != NULL && !(strlen(k->text) == length && memcmp(k->text, text, length) == 0)) k = k->next;
+    if (k == NULL) {
+        k = calloc(1, sizeof *k + length + 1);
+        if (k == NULL) abort();
+        memcpy(k->text, text, length);
+        k->next = all;
+        all = k;
+    }
+    pthread_mutex_unlock(&kernels_lock);
+    return k->text;
+}
+
+/* What the device process answers about a pointer. */
+typedef struct {
+    uint64_t address, reads, writes;
+} pointer;
+
+/* Pins what a kernel's pointers point to. Where it is not declared what the kernel accesses, whole allocations count as written. */
+static int pin_all(emu_device *device, kernel_launch *l, const pointer *pointers, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        void *address = (void *)(uintptr_t)addresses[i];
+        void *address = (void *)(uintptr_t)pointers[i].address;
+        uint64_t offset, size, reads = pointers[i].reads, writes = pointers[i].writes, most = reads > writes ? reads : writes;
         emu_device *home;
-        uint64_t offset, size;
         const uint8_t *start;
-        int status = emu_operand_pin(device, address, 1, "an argument of a kernel", &home, &offset);
+        int status = emu_operand_pin(device, address, reads != UNDECLARED && most > 0 ? most : 1, "an argument of a kernel", &home, &offset);
         if (status != 0) return status;
         l->addresses[l->count++] = address;
-        if (emu_validates() && emu_memory_own_block(home, address, &start, &size)) emu_validate_written(start, size);
+        if (emu_validates() && reads == UNDECLARED && emu_memory_own_block(home, address, &start, &size)) emu_validate_written(start, size);
     }
     return 0;
+}
+
+/* What --validate compares, now or with each replay. */
+static void validate_launch(const char *name, kernel_launch *l, const pointer *pointers, size_t count, const char *arguments, size_t length,
+                            const emu_stream *stream) {
+    if (count == 0 || pointers[0].reads == UNDECLARED) return;
+    arguments = lasting(arguments, length);
+    l->name = lasting(name, strlen(name));
+    l->accesses = calloc(2 * count, sizeof *l->accesses);
+    if (l->accesses == NULL) abort();
+    for (size_t i = 0; i < count; i++) {
+        const void *address = (const void *)(uintptr_t)pointers[i].address;
+        const emu_access read = {ACCESS_READ, address, pointers[i].reads, 1, 0, arguments, -1, MOVES_NOTHING, false};
+        const emu_access write = {ACCESS_WRITE, address, pointers[i].writes, 1, 0, arguments, -1, MOVES_NOTHING, false};
+        if (read.size > 0) l->accesses[l->access_count++] = read;
+        if (write.size > 0) l->accesses[l->access_count++] = write;
+        arguments += strcspn(arguments, " ");
+        arguments += *arguments == ' ';
+    }
+    if (stream->capture == NULL && stream->update == NULL)
+        emu_validate_task(stream->timeline, l->name, emu_call_site(), l->accesses, l->access_count);
 }
 
 /* Asks the device process for the kernel's reference, and queues the launch. `arguments`: NULL where they lie elsewhere. */
@@ -282,14 +341,18 @@ static int compute(const char *name, emu_stream *stream, const host_arguments *a
         emu_buffer_free(&answer);
         return refuse(name, "no reference is registered for it (emulator run --operators)");
     }
-    size_t count = status == 0 ? answer.size / sizeof(uint64_t) : 0;
+    uint64_t count = 0;
+    if (status == 0) memcpy(&count, answer.data, sizeof count);
     kernel_launch *l = calloc(1, sizeof *l + count * sizeof l->addresses[0]);
     if (l == NULL) abort();
     l->task = (emu_task){.finish = finish_launch, .answered = answer_launch, .describe = describe_launch, .routine = emu_routine()};
     emu_buffer_put(&l->task.request, &number, sizeof number);
     if (status == 0) {
-        status = pin_all(device, l, (const uint64_t *)(const void *)answer.data, count);
+        const pointer *pointers = (const pointer *)(const void *)(answer.data + sizeof count);
+        const char *names = (const char *)(pointers + count);
+        status = pin_all(device, l, pointers, count);
         if (status != 0) drop_plan(device, &l->task.request);
+        else if (emu_validates()) validate_launch(name, l, pointers, count, names, (size_t)((const char *)answer.data + answer.size - names), stream);
     } else {
         (void)emu_link_message(status, &answer);
     }

@@ -400,8 +400,9 @@ static void validate_replay(emu_model *model, const emu_stream *stream) {
         if (node->disabled) continue;
         if (node->kind == NODE_RECORD) recorded[i] = emu_clock_of(lane);
         else if (node->kind == NODE_WAIT) emu_timeline_waits(lane, recorded[node->recorded]);
-        else if (captured->accesses != NULL) emu_validate_communication(lane, node->routine, captured->site, captured->accesses, captured->access_count,
-                                                                        captured->exchanges, captured->exchange_count);
+        else if (captured->accesses != NULL) emu_validate_communication(lane, captured->kernel != NULL ? captured->kernel : node->routine, captured->site,
+                                                                        captured->accesses, captured->access_count, captured->exchanges,
+                                                                        captured->exchange_count);
         else if (node->task->slow) emu_timeline_waits(lane, NULL); /* for something that is not known */
     }
     for (uint32_t i = 0; i < lanes; i++) {

@@ -29,6 +29,7 @@ typedef struct {
     uint32_t event_flags;    /* and the flags that it was created with */
     /* of --validate: what it accesses, and where it was called; NULL: it is not known */
     emu_access *accesses;
+    const char *kernel;      /* whose accesses they are; NULL: the function's that was called */
     size_t access_count;
     emu_exchange *exchanges; /* with other ranks */
     size_t exchange_count;

@@ -190,7 +190,8 @@ static __thread uint32_t noted;
 /* Functions whose callers hold no lock of their own that a thread with Python's lock may wait for: launches and copies. */
 static bool is_launch(const char *routine) {
     return strncmp(routine, "aclnn", 5) == 0 || strncmp(routine, "aclrtMem", 8) == 0 || strncmp(routine, "Hccl", 4) == 0 ||
-           strncmp(routine, "aclop", 5) == 0 || strncmp(routine, "aclmdlRIExecute", 15) == 0;
+           strncmp(routine, "aclop", 5) == 0 || strncmp(routine, "aclmdlRIExecute", 15) == 0 || strncmp(routine, "aclrtLaunch", 11) == 0 ||
+           strncmp(routine, "rtKernelLaunch", 14) == 0 || strcmp(routine, "rtVectorCoreKernelLaunchWithHandle") == 0;
 }
 
 /* It has the call site of phase one, where that is telling: a queue of launches may run it. */
