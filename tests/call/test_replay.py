@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -201,6 +201,21 @@ def test_two_results_of_one_array_are_two_arrays(monkeypatch: pytest.MonkeyPatch
         assert values.tolist() == indices.tolist() == [2, 3]
         values[0] = 9
         assert indices.tolist() == [2, 3]
+
+
+def test_a_named_tuple_has_one_result_for_each_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sorted(NamedTuple):
+        values: Any
+        indices: Any
+
+    def function(x: Any, *_: Any) -> Sorted:
+        return Sorted(x + 1, np.zeros(x.shape, np.int64))
+
+    entry = REFERENCES["aclnnSort"]
+    monkeypatch.setitem(REFERENCES, "aclnnSort", entry._replace(function=function, raw=False, along=None))
+    for _ in range(4):
+        values, indices = ops.sort(np.array([1, 2], np.float32), False, 0, False)
+        assert values.tolist() == [2, 3] and indices.tolist() == [0, 0]
 
 
 def test_a_fault_of_a_reference_names_the_shapes_of_a_remembered_call(monkeypatch: pytest.MonkeyPatch) -> None:

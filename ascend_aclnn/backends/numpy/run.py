@@ -221,7 +221,7 @@ class Runner:
                 for at in low:
                     inputs[at] = _widened(inputs[at])
                 results = function(*inputs)
-                several = [*results] if type(results) is tuple else [results]
+                several = [*results] if isinstance(results, tuple) else [results]
                 results = None
                 fit = len(several) == count
                 if fit:
