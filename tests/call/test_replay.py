@@ -14,13 +14,20 @@ import pytest
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, call, catalog, ops
 from ascend_aclnn.call.replay import REMEMBERED, signature
-from ascend_aclnn.reference.declare import REFERENCES
+from ascend_aclnn.reference import find
+from ascend_aclnn.reference.declare import REFERENCES, Reference
 
 
 @pytest.fixture(autouse=True)
 def numpy_backend() -> Iterator[None]:
     with aclnn.use_backend("numpy"):
         yield
+
+
+def entry(name: str) -> Reference:
+    reference = find(catalog.get(name))
+    assert reference is not None
+    return reference
 
 
 def remembered(name: str) -> int:
@@ -149,7 +156,7 @@ def test_another_reference_is_used_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     x = np.ones(3, np.float32)
     assert ops.neg(x).tolist() == [-1] * 3
     assert ops.neg(x).tolist() == [-1] * 3
-    other = REFERENCES["aclnnNeg"]._replace(function=lambda x: x + 1)
+    other = entry("aclnnNeg")._replace(function=lambda x: x + 1)
     monkeypatch.setitem(REFERENCES, "aclnnNeg", other)
     assert ops.neg(x).tolist() == [2] * 3
 
@@ -174,7 +181,7 @@ _CACHED = np.arange(12, dtype=np.float32).reshape(3, 4)
 def test_results_are_new_contiguous_arrays_whatever_the_reference_returns(
     function: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(REFERENCES, "aclnnNeg", REFERENCES["aclnnNeg"]._replace(function=function, elementwise=False))
+    monkeypatch.setitem(REFERENCES, "aclnnNeg", entry("aclnnNeg")._replace(function=function, elementwise=False))
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     expected = function(x).astype(np.float32)
     results = [ops.neg(x) for _ in range(4)]
@@ -194,8 +201,7 @@ def test_two_results_of_one_array_are_two_arrays(monkeypatch: pytest.MonkeyPatch
         result = x + 1
         return result, result
 
-    entry = REFERENCES["aclnnSort"]
-    monkeypatch.setitem(REFERENCES, "aclnnSort", entry._replace(function=same, raw=False, along=None))
+    monkeypatch.setitem(REFERENCES, "aclnnSort", entry("aclnnSort")._replace(function=same, raw=False, along=None))
     for _ in range(4):
         values, indices = ops.sort(x, False, 0, False)
         assert values.tolist() == indices.tolist() == [2, 3]
@@ -211,8 +217,7 @@ def test_a_named_tuple_has_one_result_for_each_output(monkeypatch: pytest.Monkey
     def function(x: Any, *_: Any) -> Sorted:
         return Sorted(x + 1, np.zeros(x.shape, np.int64))
 
-    entry = REFERENCES["aclnnSort"]
-    monkeypatch.setitem(REFERENCES, "aclnnSort", entry._replace(function=function, raw=False, along=None))
+    monkeypatch.setitem(REFERENCES, "aclnnSort", entry("aclnnSort")._replace(function=function, raw=False, along=None))
     for _ in range(4):
         values, indices = ops.sort(np.array([1, 2], np.float32), False, 0, False)
         assert values.tolist() == [2, 3] and indices.tolist() == [0, 0]
@@ -226,7 +231,7 @@ def test_a_fault_of_a_reference_names_the_shapes_of_a_remembered_call(monkeypatc
             raise faults[0]
         return -x
 
-    monkeypatch.setitem(REFERENCES, "aclnnNeg", REFERENCES["aclnnNeg"]._replace(function=fail, elementwise=False))
+    monkeypatch.setitem(REFERENCES, "aclnnNeg", entry("aclnnNeg")._replace(function=fail, elementwise=False))
     for _ in range(3):
         ops.neg(np.ones((5, 7), np.float32))
     faults.append(ArithmeticError("not today"))
