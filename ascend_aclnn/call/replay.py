@@ -248,8 +248,9 @@ class Replay:
                 if value is not None:
                     spec = _spec(value)
                     self._outputs.append((position, spec))
-                    for output_spec in spec if isinstance(spec, list) else [spec]:
-                        self._nbytes[id(output_spec)] = output_spec.storage_nbytes
+                    if call.on_device:
+                        for output_spec in spec if isinstance(spec, list) else [spec]:
+                            self._nbytes[id(output_spec)] = output_spec.storage_nbytes
                 continue
             if parameter.direction == "out":
                 self._new = False

@@ -97,6 +97,13 @@ def array(operator: Operator, parameter: Parameter, kind: Kind, arg: Any) -> tup
     return converted
 
 
+_NARROWER = {
+    DataType.DOUBLE: (DataType.FLOAT,),
+    DataType.COMPLEX128: (DataType.COMPLEX64,),
+    DataType.INT64: (DataType.INT32, DataType.FLOAT),
+}
+
+
 def scalar(operator: Operator, parameter: Parameter, arg: Any) -> Scalar:
     """A Scalar; Python numbers become the widest type of their kind that the operator documents."""
     if isinstance(arg, Scalar):
@@ -108,14 +115,10 @@ def scalar(operator: Operator, parameter: Parameter, arg: Any) -> Scalar:
     documented = parameter.dtypes
     try:
         value = Scalar(arg)
-        for wide, narrow in (
-            (DataType.DOUBLE, DataType.FLOAT),
-            (DataType.COMPLEX128, DataType.COMPLEX64),
-            (DataType.INT64, DataType.INT32),
-            (DataType.INT64, DataType.FLOAT),
-        ):
-            if documented and value.dtype is wide and wide.name not in documented and narrow.name in documented:
-                return Scalar(arg, narrow)
+        if documented and value.dtype in _NARROWER and value.dtype.name not in documented:
+            for narrow in _NARROWER[value.dtype]:
+                if narrow.name in documented:
+                    return Scalar(arg, narrow)
     except ValueError as error:
         raise ValueError(describe(operator, parameter, f"cannot be passed: {error}")) from None
     return value

@@ -171,7 +171,8 @@ class NumpyBackend(HostBackend):
         if self.captures:  # on a device this is a copy
             self.graphs.refuse_copy()
             return wrap_array(self, np.array(array, dtype.numpy, order="C"), dtype)
-        plain = all(s >= 0 and s % array.itemsize == 0 for s in array.strides) and array.dtype.isnative
+        size = array.itemsize
+        plain = array.dtype.isnative and all(s >= 0 and s % size == 0 for s in array.strides)
         return wrap_array(self, array if plain else np.array(array, dtype.numpy, order="C"), dtype)
 
     def allocate_output(self, spec: TensorSpec, for_host: bool) -> Tensor:

@@ -90,6 +90,16 @@ _REFERENCES = _references()
 when_unwritten: Optional[Callable[[Sequence[Any]], None]] = None
 
 
+@functools.cache
+def _places(operator: Operator) -> tuple[list[int], list[int], list[int], list[int]]:
+    """The positions of what is read, of what is written, of outputs, and of inputs that end the operator where they are empty."""
+    directions = [parameter.direction for parameter in operator.parameters]
+    inputs = [i for i, direction in enumerate(directions) if direction != "out"]
+    written = [i for i, direction in enumerate(directions) if direction != "in"]
+    outputs = [i for i, direction in enumerate(directions) if direction == "out"]
+    return inputs, written, outputs, [operator.positions[name] for name in operator.idle_if_empty]
+
+
 class Runner:
     """An operator's reference, and the rule that has passed its arguments: runs on one host value per C parameter."""
 
@@ -108,16 +118,14 @@ class Runner:
 
     def __init__(self, operator: Operator, registered: Reference, product: str) -> None:
         entry = registered.of(product)
-        directions = [parameter.direction for parameter in operator.parameters]
         self._operator = operator
         self._registered = registered
         self._reference = entry
         self._rule = rules.find(operator)
-        self._inputs = [i for i, direction in enumerate(directions) if direction != "out"]
-        self._outputs = [i for i, direction in enumerate(directions) if direction != "in"]
-        self._pure = [i for i, direction in enumerate(directions) if direction == "out"]
-        self._idle = [operator.positions[name] for name in operator.idle_if_empty]
-        self._wide = [i for i in self._inputs if operator.parameters[i].name not in entry.stored]  # or to be widened
+        self._inputs, self._outputs, self._pure, self._idle = _places(operator)
+        self._wide = self._inputs  # or to be widened
+        if entry.stored:
+            self._wide = [i for i in self._inputs if operator.parameters[i].name not in entry.stored]
         self._widened: frozenset[int] = frozenset()  # positions that ``_run_small`` widens
 
     @property
@@ -170,8 +178,7 @@ class Runner:
             return self._run_raw if new else self.run
         if any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
             return self._prepared(arguments, new) or self.run
-        low = (i for i in self._wide if any(map(_is_low_precision, _all_arrays([arguments[i]]))))
-        self._widened = frozenset(low)
+        self._widened = frozenset([i for i in self._wide if any(map(_is_low_precision, _all_arrays((arguments[i],))))])
         return self._run_small
 
     def returning(self, arguments: Sequence[Any]) -> Optional[Callable[[list[Any]], list[Any]]]:
@@ -332,7 +339,7 @@ class Runner:
 
     def _is_idle(self, arguments: Sequence[Any]) -> bool:
         """True where an input without elements ends the operator before any kernel."""
-        return any(array.size == 0 for i in self._idle for array in _all_arrays([arguments[i]]))
+        return bool(self._idle) and any(a.size == 0 for i in self._idle for a in _all_arrays([arguments[i]]))
 
     def _run_raw(self, arguments: Sequence[Any]) -> None:
         before = silence()
@@ -482,7 +489,8 @@ class BoundCall:
             raise UnsupportedOperator(operator.name, why or "")
         self.runner = Runner(operator, entry, soc.product)
         self._operator, self._values = operator, values
-        self._channels_first = entry.channels_first is True or soc.product in (entry.channels_first or "").split()
+        first = entry.channels_first
+        self._channels_first = first if isinstance(first, bool) else soc.product in first.split()
         self._hosts = self._host_values()
         self.arguments = None if self._changes_between_runs() else [_arrays(host) for host in self._hosts]
         self._run = self.runner.run if self.arguments is None else self.runner.prepare(self.arguments, False)

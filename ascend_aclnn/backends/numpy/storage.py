@@ -136,7 +136,7 @@ def wrap_array(backend: HostBackend, array: npt.NDArray[Any], dtype: DataType) -
     storage = HostStorage(backend, array.nbytes)
     storage.array = array
     size = array.itemsize
-    return Tensor(storage, array.shape, dtype, tuple(s // size for s in array.strides))
+    return Tensor(storage, array.shape, dtype, tuple([s // size for s in array.strides]))
 
 
 def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

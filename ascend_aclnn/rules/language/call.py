@@ -146,10 +146,9 @@ class Call:
     """What a rule sees of one call: values by C name, the operator, the SoC."""
 
     __slots__ = (
-        "_arguments",
         "_shapes",
-        "defined",
         "definitions",
+        "known",
         "not_passed",
         "operator",
         "positions",
@@ -166,13 +165,14 @@ class Call:
         self.soc = soc
         self.status = PARAM_INVALID  # of the checks that run now
         self.definitions: Mapping[str, list[Any]] = {}  # the names that words of the rule define (see Word)
-        self.defined: dict[str, Any] = {}  # their values so far
+        self.known: dict[
+            str, Any
+        ] = {}  # what expressions have asked for so far: their values, and what parameters stand for
         self.versions: tuple[str, ...] = (operator.name,)  # the operators that share the rule
         self.not_passed: frozenset[str] = (
             frozenset()
         )  # outputs that are still to be inferred: nothing is checked of them
         self._shapes: dict[str, ArgumentShape] = {}
-        self._arguments: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         """The value of a C parameter: TensorSpec, list, Scalar, tuple, str, number or None."""
@@ -193,7 +193,7 @@ class Call:
         self.values = list(self.values)
         self.values[self.positions[name]] = None
         self._shapes.pop(name, None)
-        self._arguments.pop(name, None)
+        self.known.pop(name, None)
 
     def shape(self, name: str, least: int = 0) -> ArgumentShape:
         """The shape of a tensor, () for a null pointer; RuleViolation where it has fewer than ``least`` axes."""
@@ -211,9 +211,9 @@ class Call:
 
     def argument(self, name: str) -> Any:
         """What a parameter stands for in an expression."""
-        if name not in self._arguments:
-            self._arguments[name] = self._argument(name, self[name])
-        return self._arguments[name]
+        if name not in self.known:
+            self.known[name] = self._argument(name, self[name])
+        return self.known[name]
 
     def _argument(self, name: str, value: Any) -> Any:
         if isinstance(value, TensorSpec):

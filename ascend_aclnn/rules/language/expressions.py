@@ -357,9 +357,11 @@ def definition(call: Call, name: str) -> Optional[Expression]:
 
 
 def _needed(call: Call, name: str) -> Any:
-    value = value_of(call, name)
+    value = call.known.get(name)
     if value is None:
-        raise Absent(name)
+        value = value_of(call, name)
+        if value is None:
+            raise Absent(name)
     return value
 
 
@@ -372,15 +374,15 @@ def value_of(call: Call, name: str) -> Any:
     """The value of a name: a parameter's, else a definition's (None where that names an absent argument)."""
     if name in call.positions:
         return call.argument(name)
-    if name in call.defined:
-        return call.defined[name]
+    if name in call.known:
+        return call.known[name]
     defined = definition(call, name)
     if defined is not None:
         try:
             value = defined.compute(call)
         except Absent:
             value = None
-        call.defined[name] = value
+        call.known[name] = value
         return value
     if name == "product":
         return call.product
