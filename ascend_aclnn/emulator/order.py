@@ -20,6 +20,7 @@ Process = int
 Timeline = tuple[Process, int]
 Clock = dict[Timeline, int]  # the number of the last task of each timeline that has passed
 
+COMMUNICATOR = "sync/communicator"  # a finding about no memory
 HOST = 0
 READ, UPDATE = 0, 1  # kinds of accesses; the third writes
 
@@ -240,7 +241,8 @@ class Order:
     def _finding(self, identifier: str, earlier: _Side, later: _Side, nbytes: int, where: str) -> Record:
         elsewhere = earlier.process != later.process
         first, second = self._text(earlier, elsewhere), self._text(later, elsewhere)
-        text = f"{second[0]} is not ordered after {first[0]}: {nbytes} bytes at {where}"
+        about = ", of the same communicator" if identifier == COMMUNICATOR else f": {nbytes} bytes at {where}"
+        text = f"{second[0]} is not ordered after {first[0]}{about}"
         sides = {"later": second[1], "earlier": first[1]}
         return {"process": later.process, "identifier": identifier, "severity": "error", "text": text, **sides}
 

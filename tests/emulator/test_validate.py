@@ -207,7 +207,13 @@ def body_ordered(cann: Cann) -> None:
         s.multiply(source, left, s.first)
         s.multiply(source, right, s.second)
         cann.aclrtSynchronizeDevice()
-    for view in (*views, *other):
+    # Each second element of a tensor, into the first half of it: CANN copies such an input first.
+    halves = (
+        cann.describe((16,), np.float32, z.address, (2,), storage=(32,)),
+        cann.describe((16,), np.float32, z.address),
+    )
+    s.multiply(*halves, s.first)
+    for view in (*views, *other, *halves):
         cann.aclDestroyTensor(view)
     s.close()
 
@@ -432,6 +438,40 @@ def test_suppressed_findings_do_not_count(emulator_home: Path, tmp_path: Path) -
     assert done.returncode == 0 and ": 0 findings, seen 0 times, 1 suppressed" in done.stderr, done.stderr
     done = run(sys.executable, "-c", example, options=options)  # aclnnAdd other is not suppressed
     assert done.returncode == 1 and done.stderr.count("sync/") == 1, done.stderr
+
+
+def body_communicator(cann: Cann) -> None:
+    s = Streams(cann)
+    hccl, communicator = ctypes.CDLL("libhccl.so"), ctypes.c_void_p()
+    assert hccl.HcclCommInitAll(1, (ctypes.c_int32 * 1)(0), ctypes.byref(communicator)) == 0
+
+    def reduce(tensor: Tensor, stream: int) -> None:
+        data = ctypes.c_void_p(tensor.address)
+        assert hccl.HcclAllReduce(data, data, ctypes.c_uint64(32), 4, 0, communicator, ctypes.c_void_p(stream)) == 0
+
+    reduce(s.x, s.first)
+    reduce(s.x, s.first)
+    s.wait()
+    reduce(s.y, s.second)  # after a wait for the event
+    cann.aclrtSynchronizeStream(s.second)
+    reduce(s.x, s.first)  # after the host's wait
+    reduce(s.y, s.second)
+    cann.aclrtSynchronizeDevice()
+    assert hccl.HcclCommDestroy(communicator) == 0
+    s.close()
+
+
+def test_collectives_of_a_communicator_need_an_order(emulator_home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "report"
+    file.touch()
+    lines(emulator_home, body_communicator, ASCEND_EMULATOR_VALIDATE_REPORT=str(file))
+    reader = validation.Reader(file)
+    reader.update()
+    (finding,) = (*reader.printed, *reader.compared)
+    assert finding["identifier"] == "sync/communicator" and finding["times"] == 1
+    sides = [(side["operator"], side["number"]) for side in (finding["later"], finding["earlier"])]
+    assert sides == [("HcclAllReduce", 2), ("HcclAllReduce", 3)]
+    assert finding["text"].endswith("of the same communicator") and " in reduce < " in finding["text"]
 
 
 def body_orders(cann: Cann) -> None:

@@ -602,6 +602,7 @@ def scenario() -> np.ndarray:
         event.close()
 
 
+@pytest.mark.aclnn_findings("sync/*")  # nothing orders its two streams, whose results are equal
 def test_every_native_call_may_fail_without_a_leak(
     npu: NpuBackend, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -555,6 +555,7 @@ static void meet_all(const communicator *c, int operation, uint32_t root) {
     emu_exchange *exchange = calloc(1, sizeof *exchange);
     if (exchange == NULL) abort();
     *exchange = (emu_exchange){.device = c->device->id, .publishes = !from_root || is_root, .receives = from_root ? !is_root : !to_root || is_root};
+    exchange->communicator = (uint32_t)strlen(c->name);
     snprintf(exchange->key, sizeof exchange->key, "%s", c->name);
     emu_exchanges_of_next(exchange, 1);
 }
@@ -567,6 +568,7 @@ static void meet_peers(const communicator *c, const HcclSendRecvItem *items, uin
     for (uint32_t i = 0; i < count; i++) {
         bool receives = items[i].sendRecvType == HCCL_RECV;
         exchanges[i] = (emu_exchange){.device = c->device->id, .counts_apart = true, .publishes = !receives, .receives = receives};
+        exchanges[i].communicator = (uint32_t)strlen(c->name);
         snprintf(exchanges[i].key, sizeof exchanges->key, "%s from %u to %u", c->name, receives ? items[i].remoteRank : c->rank, receives ? c->rank : items[i].remoteRank);
     }
     emu_exchanges_of_next(exchanges, count);

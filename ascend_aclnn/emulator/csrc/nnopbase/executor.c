@@ -534,6 +534,7 @@ static void meet_groups(const emu_operator *operator, const emu_value *values, i
         exchanges = realloc(exchanges, (count + 1) * sizeof *exchanges);
         if (exchanges == NULL) abort();
         exchanges[count] = (emu_exchange){.device = device, .publishes = true, .receives = true};
+        exchanges[count].communicator = (uint32_t)strnlen(group, sizeof exchanges->key - 1);
         snprintf(exchanges[count++].key, sizeof exchanges->key, "%s", group);
     }
     emu_exchanges_of_next(exchanges, count);
@@ -776,15 +777,16 @@ static bool share(const emu_access *a, const emu_access *b) {
 }
 
 /* Kernels work on parts of their outputs while other parts of inputs are still to be read: outputs may share bytes with inputs only where
- * both are the same tensor, and never with each other. `tensor` is the number of each access' tensor. */
+ * both are the same tensor, and never with each other. CANN copies an input whose elements have others between them before the kernel
+ * begins (torch_npu takes the conjugate of a tensor in place that way). `tensor` is the number of each access' tensor. */
 static void check_overlap(const executor *e, const emu_accesses *list, const uint32_t *tensor, uint32_t site) {
     for (size_t i = 0; i < list->count; i++) {
         const emu_access *out = &list->items[i];
         if (out->kind == ACCESS_READ || out->vague) continue;
         for (size_t j = 0; j < list->count; j++) {
             const emu_access *other = &list->items[j];
-            bool outputs = other->kind != ACCESS_READ;
-            if (tensor[i] == tensor[j] || other->vague || (outputs && j < i) || !share(out, other)) continue;
+            bool outputs = other->kind != ACCESS_READ, copied = !outputs && other->rows > 1;
+            if (tensor[i] == tensor[j] || copied || other->vague || (outputs && j < i) || !share(out, other)) continue;
             const tensor_use *left = &e->tensors[tensor[i]], *right = &e->tensors[tensor[j]];
             int status;
             const emu_tensor *a = emu_object_borrow(left->handle, KIND_TENSOR, &status), *b = emu_object_borrow(right->handle, KIND_TENSOR, &status);

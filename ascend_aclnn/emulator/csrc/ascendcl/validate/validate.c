@@ -267,6 +267,37 @@ static uint64_t next_turn(const emu_exchange *exchange) {
     return ++t->count;
 }
 
+static bool comes_after(const timeline *now, const emu_record *earlier);
+static bool is_doubtful(const emu_record *earlier);
+
+/* The tasks of one communicator use the same memory and notifies of HCCL: the program has to put them into an order. The lock is held. */
+static void check_communicator(const emu_record *task, const emu_exchange *exchange) {
+    typedef struct communicator communicator;
+    struct communicator {
+        communicator *next;
+        emu_exchange exchange;
+        emu_record last;
+    };
+    static const char rule[] = "sync/communicator";
+    static communicator *communicators;
+    const timeline *now = &timelines[task->timeline];
+    uint32_t length = exchange->communicator;
+    communicator *c = communicators;
+    while (c != NULL && !(c->exchange.device == exchange->device && c->exchange.communicator == length && memcmp(c->exchange.key, exchange->key, length) == 0))
+        c = c->next;
+    if (c == NULL) {
+        c = calloc(1, sizeof *c);
+        if (c == NULL) abort();
+        c->exchange = *exchange;
+        c->next = communicators;
+        communicators = c;
+    } else if (!now->lost && !comes_after(now, &c->last)) {
+        if (is_doubtful(&c->last)) emu_journal_doubt(rule, &c->last, task, 0, 0, clock_for_journal(now));
+        else emu_find(rule, &c->last, task, "{later} is not ordered after {earlier}, of the same communicator");
+    }
+    c->last = *task;
+}
+
 uint64_t emu_validate_communication(uint32_t number, const char *name, uint32_t site, const emu_access *accesses, size_t count, const emu_exchange *exchanges,
                                     size_t exchange_count) {
     if (!is_journaled() || exchange_count == 0) return emu_validate_task(number, name, site, accesses, count);
@@ -284,6 +315,9 @@ uint64_t emu_validate_communication(uint32_t number, const char *name, uint32_t 
     pthread_mutex_unlock(&lock);
     uint64_t task = emu_validate_task(number, name, site, accesses, count);
     pthread_mutex_lock(&lock);
+    t = &timelines[number];
+    const emu_record record = {name, "", number, site, t->stream, -1, false, task, task - t->before, tasks};
+    for (size_t i = 0; i < exchange_count; i++) check_communicator(&record, &exchanges[i]);
     for (size_t i = 0; i < exchange_count; i++) {
         if (!exchanges[i].receives) continue;
         emu_journal_receive(keys[i], number, receive(number));

@@ -42,6 +42,7 @@ void emu_timeline_end(uint32_t timeline);
  * sides have the same key. Calls by one key are counted on each device, and the first of one side meets the first of the other. */
 typedef struct {
     char key[160];
+    uint32_t communicator;   /* how much of the key is the communicator's name */
     int device;
     bool counts_apart;       /* those that publish and those that receive are counted by themselves: sends and receives */
     bool publishes, receives;
