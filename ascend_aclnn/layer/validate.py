@@ -34,7 +34,7 @@ class Access(NamedTuple):
     where: str  # "launch 3, train.py:12 in step"
 
     def __str__(self) -> str:
-        return f"{self.task} {self.argument} ({self.where})"
+        return f"{self.task} {self.argument} ({self.where})" if self.argument else self.where
 
 
 @dataclasses.dataclass
@@ -130,6 +130,7 @@ class Validator:
         self._freed: dict[int, _Block] = {}
         self._handles: dict[int, str] = {}  # of streams and events that are alive: what made them
         self._destroyed: dict[int, str] = {}
+        self._collectives: dict[int, Access] = {}  # the last one of each communicator, which accesses it
         self._captured: dict[Timeline, int] = {}  # streams of graphs, and the stream where the capture began
 
     def run(self, recording: Recording) -> list[Finding]:
@@ -409,6 +410,14 @@ class Validator:
             if address and size and whole:
                 accesses.append((argument, direction, address, address + size))
         self._task(stream, call.name, task, accesses)
+        if stream in self._captured:
+            return
+        clock, communicator = self._clock(stream), _integer(values, "comm")
+        last, access = self._collectives.get(communicator), Access(call.name, "", stream, clock[stream], task)
+        if last is not None and stream not in self._lost and not _passed(clock, last):
+            text = f"is not ordered after {last}, of the same communicator"
+            self._find("sync/communicator", str(access), text, str(last))
+        self._collectives[communicator] = access
 
 
 def _join(clock: Clock, other: Clock) -> None:

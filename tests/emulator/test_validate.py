@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import json
 import os
 import re
@@ -440,6 +441,40 @@ def test_suppressed_findings_do_not_count(emulator_home: Path, tmp_path: Path) -
     assert done.returncode == 1 and done.stderr.count("sync/") == 1, done.stderr
 
 
+def body_single(cann: Cann) -> None:
+    s = Streams(cann)
+    descs = [cann.aclCreateTensorDesc(0, 2, (ctypes.c_int64 * 2)(4, 8), 2) for _ in range(2)]
+
+    def run_abs(source: Tensor, target: Tensor, stream: int) -> None:
+        buffers = [cann.aclCreateDataBuffer(tensor.address, 128) for tensor in (source, target)]
+        columns = [(ctypes.c_void_p * 1)(item) for item in (descs[0], buffers[0], descs[1], buffers[1])]
+        cann.aclopExecute(b"Abs", 1, columns[0], columns[1], 1, columns[2], columns[3], None, ctypes.c_void_p(stream))
+        for buffer in buffers:
+            cann.aclDestroyDataBuffer(buffer)
+
+    run_abs(s.x, s.y, s.first)
+    s.multiply(s.y, s.z, s.second)  # reads y
+    s.wait()
+    run_abs(s.y, s.x, s.second)
+    cann.aclrtSynchronizeDevice()
+    s.multiply(s.y, s.z, s.first)
+    run_abs(s.x, s.y, s.second)  # writes y, which the first stream reads
+    for desc in descs:
+        cann.aclDestroyTensorDesc(desc)
+    s.close()
+
+
+def test_single_operators_are_compared(emulator_home: Path) -> None:
+    *found, summary = lines(emulator_home, body_single)
+    pairs = [[match[1], *match[2].split(), *match.group(3, 7, 8)] for match in map(MISSED.match, found) if match]
+    assert pairs == [
+        ["sync/read-after-write", "aclnnMul", "self", "Abs", "outputs[0]"],
+        ["sync/read-after-write", "aclnnMul", "other", "Abs", "outputs[0]"],
+        ["sync/write-after-read", "Abs", "outputs[0]", "aclnnMul", "other"],
+    ]
+    assert summary.endswith(": 3 findings, seen 3 times")
+
+
 def body_communicator(cann: Cann) -> None:
     s = Streams(cann)
     hccl, communicator = ctypes.CDLL("libhccl.so"), ctypes.c_void_p()
@@ -724,3 +759,41 @@ def test_an_unknown_kind_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         cli.main(["emulator", "run", "--validate=sink", "--", "true"])
     assert "sink is not a list of memory and sync" in capsys.readouterr().err
     assert validation.parse("sync,memory") == "memory,sync"
+
+
+@pytest.mark.clients
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch_npu") is None,
+    reason="torch_npu is not installed: ./scripts/test --clients runs its tests on the emulated device",
+)
+def test_without_its_cache_torch_npu_shows_what_each_tensor_lacks(emulator_home: Path) -> None:
+    """Memory that torch_npu's allocator gives out again counts as written; without it each tensor is fresh memory."""
+    program = """
+import torch, torch_npu
+written = torch.ones(256, device="npu") * 2
+del written
+fresh = torch.empty(256, device="npu")
+print((fresh + 1).isfinite().all().item())
+del fresh
+torch.npu.synchronize()
+"""
+    for setting, status in (("0", 0), ("1", 1)):
+        variables = {**os.environ, "PYTORCH_NO_NPU_MEMORY_CACHING": setting, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+        command = [
+            sys.executable,
+            "-m",
+            "ascend_aclnn",
+            "emulator",
+            "run",
+            "--validate",
+            "--",
+            sys.executable,
+            "-c",
+            program,
+        ]
+        done = subprocess.run(
+            command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.stdout == "True\n", done.stderr
+        assert done.returncode == status, done.stderr
+        assert ("memory/unwritten-read: aclnnAdds self (launch" in done.stderr) == bool(status)

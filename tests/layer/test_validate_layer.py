@@ -108,6 +108,25 @@ def test_writes_copies_and_graphs(program: Program) -> None:
     ]
 
 
+def test_collectives_of_a_communicator(program: Program) -> None:
+    def reduce(address: int, stream: int, comm: int = 5) -> None:
+        buffers = {"sendBuf": address, "recvBuf": address, "count": 4, "dataType": 4, "op": 0}
+        program.call("HcclAllReduce", comm=comm, stream=stream, **buffers)
+
+    reduce(X, ONE)
+    reduce(X, ONE)
+    reduce(Y, TWO, comm=6)
+    reduce(Y, TWO)  # nothing orders it after the one before
+    program.call("aclrtSynchronizeStream", stream=TWO)
+    reduce(Z, ONE)
+    program.end()
+    (found,) = program.found("sync")
+    assert found == (
+        "sync/communicator: HcclAllReduce (call at 10 ns) is not ordered after HcclAllReduce (call at 8 ns), "
+        "of the same communicator"
+    )
+
+
 def test_memory_and_handles(program: Program) -> None:
     program.call("aclrtMalloc", devPtr=0x5000, size=8)
     program.mul(0x5000, X, ONE, workspace=(64, Z))

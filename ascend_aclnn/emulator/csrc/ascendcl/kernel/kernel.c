@@ -10,6 +10,7 @@
 #include "ascendcl/memory/peers.h"
 #include "ascendcl/stream/stream.h"
 #include "ascendcl/validate/call_site.h"
+#include "ascendcl/validate/findings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,28 +261,6 @@ static int refuse(const char *name, const char *reason) {
     return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EMULATOR_KERNEL_BINARY", "the kernel %s was launched as a binary; %s", name, reason);
 }
 
-/* The same text as often as it is asked for: findings name kernels and their arguments when the launches are gone. */
-static const char *lasting(const char *text, size_t length) {
-    typedef struct kept kept;
-    struct kept {
-        kept *next;
-        char text[];
-    };
-    static kept *all;
-    pthread_mutex_lock(&kernels_lock);
-    kept *k = all;
-    while (k != NULL && !(strlen(k->text) == length && memcmp(k->text, text, length) == 0)) k = k->next;
-    if (k == NULL) {
-        k = calloc(1, sizeof *k + length + 1);
-        if (k == NULL) abort();
-        memcpy(k->text, text, length);
-        k->next = all;
-        all = k;
-    }
-    pthread_mutex_unlock(&kernels_lock);
-    return k->text;
-}
-
 /* What the device process answers about a pointer. */
 typedef struct {
     uint64_t address, reads, writes;
@@ -306,8 +285,8 @@ static int pin_all(emu_device *device, kernel_launch *l, const pointer *pointers
 static void validate_launch(const char *name, kernel_launch *l, const pointer *pointers, size_t count, const char *arguments, size_t length,
                             const emu_stream *stream) {
     if (count == 0 || pointers[0].reads == UNDECLARED) return;
-    arguments = lasting(arguments, length);
-    l->name = lasting(name, strlen(name));
+    arguments = emu_lasting(arguments, length);
+    l->name = emu_lasting(name, strlen(name));
     l->accesses = calloc(2 * count, sizeof *l->accesses);
     if (l->accesses == NULL) abort();
     for (size_t i = 0; i < count; i++) {

@@ -11,6 +11,8 @@
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/memory/peers.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/call_site.h"
+#include "ascendcl/validate/findings.h"
 #include "ascendcl/validate/validate.h"
 
 #include "acl/acl_op.h"
@@ -407,6 +409,8 @@ typedef struct {
     emu_device *device;
     description **shaped; /* for callers that wait for shapes: by the numbers of the items in device memory, each with a reference;
                              or NULL */
+    const char *type;      /* of --validate, with what it accesses: one for each address */
+    emu_access *accesses;
     uint32_t items, count;
     void *addresses[]; /* pinned */
 } single_launch;
@@ -417,6 +421,7 @@ static void finish_single(emu_task *task) {
     emu_buffer_free(&l->task.request);
     for (uint32_t i = 0; l->shaped != NULL && i < l->items; i++) emu_object_release(l->shaped[i]);
     free(l->shaped);
+    free(l->accesses);
     free(l);
 }
 
@@ -429,6 +434,11 @@ static void describe_single(emu_task *task, emu_captured *captured) {
         emu_captured_use(captured, home, l->addresses[i], 1, "an input or output"); /* stands for its allocation */
         emu_memory_unpin(home, l->addresses[i]);
     }
+    captured->kernel = l->type;
+    captured->accesses = l->accesses;
+    captured->access_count = l->count;
+    captured->site = emu_validates() ? emu_call_site() : 0;
+    l->accesses = NULL;
     l->count = 0;
 }
 
@@ -472,7 +482,7 @@ static bool describe_item(emu_buffer *request, single_launch *l, description *te
 }
 
 /* Adds an input or output to the request and, if it lies in device memory, to the launch. */
-static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *handle, const aclDataBuffer *buffer, const char *what) {
+static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *handle, const aclDataBuffer *buffer, bool writes, int index) {
     int status;
     void *data = NULL;
     size_t size = 0;
@@ -494,10 +504,12 @@ static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *
     uint64_t offset = 0;
     if (size > 0) {
         emu_device *home;
-        status = emu_operand_pin(l->device, data, size, what, &home, &offset);
+        status = emu_operand_pin(l->device, data, size, writes ? "an output" : "an input", &home, &offset);
         if (status != 0) return status;
+        /* Buffers may be larger than what is in use of them: that some of it was never written is no finding. */
+        if (l->accesses != NULL)
+            l->accesses[l->count] = (emu_access){writes ? ACCESS_WRITE : ACCESS_READ, data, size, 1, 0, writes ? "outputs" : "inputs", index, MOVES_SOME, false};
         l->addresses[l->count++] = data;
-        if (emu_validates()) emu_validate_written(data, size); /* not compared */
     }
     emu_buffer_put(&l->task.request, &offset, sizeof offset);
     return 0;
@@ -507,10 +519,10 @@ static int prepare_single(const emu_single *single, emu_buffer *request, single_
     put_word(request, single->in_count);
     int status = 0;
     for (int i = 0; status == 0 && i < single->in_count; i++)
-        status = put_item(request, l, single->in_descs[i], single->ins[i], "an input");
+        status = put_item(request, l, single->in_descs[i], single->ins[i], false, i);
     put_word(request, single->out_count);
     for (int i = 0; status == 0 && i < single->out_count; i++)
-        status = put_item(request, l, single->out_descs[i], single->outs[i], "an output");
+        status = put_item(request, l, single->out_descs[i], single->outs[i], true, i);
     if (status != 0) return status;
     const aclopAttr *attributes = single->attributes;
     put_word(request, attributes != NULL ? attributes->count : 0);
@@ -541,6 +553,11 @@ int emu_run_single(const char *routine, const emu_single *single, aclrtStream ha
     l->device = emu_stream_device(stream);
     if (single->tell_shapes && (l->shaped = calloc(most + 1, sizeof *l->shaped)) == NULL) abort();
     l->task = (emu_task){.finish = finish_single, .answered = answer_single, .describe = describe_single, .routine = emu_routine()};
+    if (emu_validates()) {
+        l->type = emu_lasting(single->type, strlen(single->type));
+        l->accesses = calloc(most + 1, sizeof *l->accesses);
+        if (l->accesses == NULL) abort();
+    }
     emu_buffer request = {0};
     uint64_t number = ++numbers | 1ull << 63; /* lower numbers belong to the plans of operators */
     emu_buffer_put(&l->task.request, &number, sizeof number);
@@ -548,6 +565,8 @@ int emu_run_single(const char *routine, const emu_single *single, aclrtStream ha
     put_text(&request, single->type);
     status = prepare_single(single, &request, l);
     emu_buffer_free(&request);
+    if (status == 0 && l->accesses != NULL && stream->capture == NULL && stream->update == NULL)
+        emu_validate_task(stream->timeline, l->type, emu_call_site(), l->accesses, l->count);
     if (status == 0) status = emu_stream_enqueue(stream, &l->task);
     else finish_single(&l->task);
     return status == 0 && single->tell_shapes ? emu_stream_wait(stream, -1) : status;

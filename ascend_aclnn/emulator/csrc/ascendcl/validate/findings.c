@@ -52,6 +52,27 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything here; 
 static finding *findings;
 static uint64_t finding_count, finding_times, suppressed_count;
 
+const char *emu_lasting(const char *text, size_t length) {
+    typedef struct kept kept;
+    struct kept {
+        kept *next;
+        char text[];
+    };
+    static kept *all;
+    pthread_mutex_lock(&lock);
+    kept *k = all;
+    while (k != NULL && !(strlen(k->text) == length && memcmp(k->text, text, length) == 0)) k = k->next;
+    if (k == NULL) {
+        k = calloc(1, sizeof *k + length + 1);
+        if (k == NULL) abort();
+        memcpy(k->text, text, length);
+        k->next = all;
+        all = k;
+    }
+    pthread_mutex_unlock(&lock);
+    return k->text;
+}
+
 static int argument_length(const emu_record *a) { return (int)strcspn(a->argument, " "); }
 
 static bool alike(const emu_record *a, const emu_record *b) {

@@ -15,6 +15,9 @@ typedef struct {
     uint64_t order;          /* among all that was queued */
 } emu_record;
 
+/* Equal texts for records, which name what is gone: the same one as often as it is asked for, and it stays. */
+const char *emu_lasting(const char *text, size_t length);
+
 /* Reports a finding with an identifier ("sync/read-after-write"), unless it is suppressed; one that is like an earlier one is only
  * counted. `format` gives the text: {later} and {earlier} stand for the sides. */
 LINK void emu_find(const char *rule, const emu_record *earlier, const emu_record *later, const char *format, ...) EMU_CHECK_FORMAT(4, 5);
