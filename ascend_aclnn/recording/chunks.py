@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Union
 
 MAGIC = b"ACLNNREC"
-VERSION = 2  # 1 has no brief records; both are read
+VERSION = 3  # 2 has other brief records, 1 has none; all are read
 PREFIX = struct.Struct("<8sII")  # magic, version, reserved
 HEADER = struct.Struct("<4sIQ")  # type, CRC-32 of length and payload, length of the payload
 LENGTH = struct.Struct("<Q")
@@ -31,15 +31,18 @@ CALL = b"CALL"
 NOTE = b"NOTE"
 DATA = b"DATA"
 END = b"DONE"
-BRIEF_LAUNCH = b"LNCH"  # what OPER and RETN say where there are neither data nor errors, in few bytes
-BRIEF_RETURN = b"LRET"
-TYPES = frozenset((HEAD, OPERATOR, TENSOR, SITE, LAUNCH, RETURN, CALL, NOTE, DATA, END, BRIEF_LAUNCH, BRIEF_RETURN))
+BRIEF = b"LAUN"  # what OPER and RETN say where there are neither data nor errors, in words of 64 bits
+OLD_LAUNCH = b"LNCH"  # the same in version 2, in LEB128
+OLD_RETURN = b"LRET"
+TYPES = frozenset((HEAD, OPERATOR, TENSOR, SITE, LAUNCH, RETURN, CALL, NOTE, DATA, END, BRIEF, OLD_LAUNCH, OLD_RETURN))
 
 DATA_HEADER = struct.Struct("<16sIIQ")  # BLAKE2b-128 of the bytes, codec, reserved, number of bytes
 RAW, ZLIB = 0, 1  # codecs
 
 MOST_JSON = 1 << 24  # bytes of a chunk of JSON
 _BLOCK = 1 << 20  # bytes that are read at once
+_WORD = 8  # bytes
+_CHECK_FACTOR = 0x9E3779B97F4A7C15
 _MOST_DIGITS = 25  # of a number in JSON: 64-bit integers have 20, a double in full has 24
 
 
@@ -127,7 +130,7 @@ class ChunkFile:
             if len(block) - at < wanted:
                 block, base, at = self.read(start, max(wanted, _BLOCK)), start, 0
             payload = block[at : at + wanted]
-            if kind != DATA and crc_of(payload) != crc:
+            if kind != DATA and checksum(kind, payload) != crc:
                 raise self.error(self.end, f"the CRC of a chunk {kind.decode()} is wrong")
             self.end = start + length + -length % ALIGNMENT
             yield Chunk(kind, start, length), payload
@@ -136,7 +139,7 @@ class ChunkFile:
         """The payload of a chunk, its CRC checked."""
         head = self.read(chunk.start - HEADER.size, HEADER.size + chunk.length)
         payload = head[HEADER.size :]
-        if len(payload) < chunk.length or crc_of(payload) != HEADER.unpack_from(head)[1]:
+        if len(payload) < chunk.length or checksum(chunk.type, payload) != HEADER.unpack_from(head)[1]:
             raise self.error(chunk.start - HEADER.size, f"the CRC of a chunk {chunk.type.decode()} is wrong")
         return payload
 
@@ -144,14 +147,29 @@ class ChunkFile:
         return RecordingError(f"{self.path}, byte {at}: {text}")
 
 
-def crc_of(payload: bytes) -> int:
-    """The CRC-32 of a chunk's length and payload, as zlib computes it."""
-    return zlib.crc32(payload, zlib.crc32(LENGTH.pack(len(payload))))
+def checksum(kind: bytes, payload: bytes) -> int:
+    """What the head of a chunk says of its payload: CRC-32 of the length and the payload, as zlib computes it.
+
+    Of a brief record the upper half of a polynomial of its words but the first, which is filled in later: the layer computes
+    that from registers, and does not read what it has just written.
+    """
+    if kind != BRIEF:
+        return zlib.crc32(payload, zlib.crc32(LENGTH.pack(len(payload))))
+    total = 0
+    for word in words(payload)[1:]:
+        total = (total + word) * _CHECK_FACTOR & 0xFFFFFFFFFFFFFFFF
+    return total >> 32
+
+
+def words(payload: bytes) -> tuple[int, ...]:
+    """The words of a payload; zeros fill the last one."""
+    count = -(-len(payload) // _WORD)
+    return struct.unpack(f"<{count}Q", payload.ljust(count * _WORD, b"\0"))
 
 
 def chunk(kind: bytes, payload: bytes) -> bytes:
     """A chunk as it lies in the file."""
-    return HEADER.pack(kind, crc_of(payload), len(payload)) + payload + b"\0" * (-len(payload) % ALIGNMENT)
+    return HEADER.pack(kind, checksum(kind, payload), len(payload)) + payload + b"\0" * (-len(payload) % ALIGNMENT)
 
 
 def to_json(record: Any) -> bytes:

@@ -83,7 +83,7 @@ class Recording:
             if chunk.type == chunks.DATA:
                 self._note_data(chunk, payload)
             elif chunk.type in _EVENTS:
-                if chunk.type in (chunks.LAUNCH, chunks.BRIEF_LAUNCH):
+                if chunk.type in _LAUNCHES:
                     self._launches.append(len(self._kinds))
                 self._kinds.append(_EVENTS.index(chunk.type))
                 self._starts.append(chunk.start)
@@ -160,14 +160,14 @@ class Recording:
             raise self._file.error(chunk.start, f"the record {chunk.type.decode()} is refused: {error}") from None
 
     def _read_event(self, kind: bytes, record: Any) -> Event:
-        if kind in (chunks.LAUNCH, chunks.BRIEF_LAUNCH):
-            launch = self._tables.launch(record) if kind == chunks.LAUNCH else brief.launch(record, self._tables)
+        if kind in _LAUNCHES:
+            launch = _LAUNCHES[kind](self._tables, record)
             chunk = self._returns.get(launch.index)
             if chunk is None:
                 return launch
             payload = self._file.payload(chunk)
-            if chunk.type == chunks.BRIEF_RETURN:
-                return brief.returned(launch, payload)
+            if chunk.type == chunks.OLD_RETURN:
+                return brief.old_returned(launch, payload)
             return self._tables.returned(launch, chunks.from_json(payload))
         if kind == chunks.CALL:
             return records.call(record)
@@ -181,8 +181,8 @@ class Recording:
             tables.add(tables.operators, record, records.prototype(record))
         elif kind == chunks.SITE:
             tables.add(tables.sites, record, tables.site(record))
-        elif kind in (chunks.RETURN, chunks.BRIEF_RETURN):
-            index = records.Fields(record).integer("index", low=0) if kind == chunks.RETURN else brief.index(record)
+        elif kind in (chunks.RETURN, chunks.OLD_RETURN):
+            index = records.Fields(record).integer("index", low=0) if kind == chunks.RETURN else brief.old_index(record)
             if index >= len(self._launches) or index in self._returns:
                 raise ValueError(f"index is {index}; there is no launch of that number, or it has returned before")
             self._returns[index] = self._current
@@ -233,8 +233,13 @@ class Launches(Sequence[Launch]):
         return self._recording._launch(number)
 
 
-_EVENTS = (chunks.LAUNCH, chunks.CALL, chunks.NOTE, chunks.BRIEF_LAUNCH)
-_BRIEF = (chunks.BRIEF_LAUNCH, chunks.BRIEF_RETURN)
+_LAUNCHES: dict[bytes, Callable[[records.Tables, Any], Launch]] = {
+    chunks.LAUNCH: records.Tables.launch,
+    chunks.BRIEF: brief.launch,
+    chunks.OLD_LAUNCH: brief.old_launch,
+}
+_EVENTS = (*_LAUNCHES, chunks.CALL, chunks.NOTE)
+_BRIEF = (chunks.BRIEF, chunks.OLD_LAUNCH, chunks.OLD_RETURN)
 
 
 def elements(description: TensorDescription, data: bytes, limit: int = LIMIT) -> npt.NDArray[Any]:

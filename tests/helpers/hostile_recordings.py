@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 import zlib
 from pathlib import Path
 from typing import Any
@@ -44,14 +45,37 @@ _OTHERS: tuple[Any, ...] = ([], {}, [[]] * 3, [0] * 70, {"tensor": 0, "address":
 def original(path: Path) -> Path:
     """A recording with chunks of every type."""
     record_an_addition(path, launches=2)
+    brief = ((chunks.OLD_LAUNCH, old_launch()), (chunks.OLD_RETURN, bytes([2, 5, 9])), (chunks.BRIEF, words_launch()))
     with open(path, "ab") as file:
-        for kind, payload in ((chunks.BRIEF_LAUNCH, brief_launch()), (chunks.BRIEF_RETURN, bytes([2, 5, 9]))):
+        for kind, payload in brief:
             file.write(chunks.chunk(kind, payload))
     return path
 
 
-def brief_launch(index: int = 2) -> bytes:
-    """A launch of the addition: null, two tensors, an integer."""
+def words_launch(index: int = 3, returned: tuple[int, int] = (2, 9), **changed: int) -> bytes:
+    """A launch of the addition as words: null, two tensors, an integer. ``changed`` has words by their names."""
+    words = {
+        "returned": returned[0] | returned[1] << 32,
+        "op": index << 32,
+        "begin": 10,
+        "duration": 3 | 70 << 32,
+        "thread": 71 | 1 << 32 | (1 | 2 | 4) << 48,
+        "stream": 5,
+        "workspace": 64,
+        "workspace_address": 4096,
+        "site": 0,
+        "other": 128,
+        "alpha": (1 << 64) - 3,
+        "far_id": 0,
+        "far_address": 1 << 60,
+        "kinds": 0x07020100,
+        **changed,
+    }
+    return struct.pack(f"<{len(words)}Q", *words.values())
+
+
+def old_launch(index: int = 2) -> bytes:
+    """A launch of the addition in version 2: null, two tensors, an integer."""
     return bytes([index, 0, 0, 0, 0, 5, 0, 1, 1, 10, 3, 1]) + bytes([0, 1, 0, 0x80, 1, 2, 6, 1, 0, 9])
 
 
@@ -84,7 +108,7 @@ def mutated(listed: list[tuple[bytes, bytes]], draw: random.Random) -> list[tupl
         listed.insert(draw.randrange(1, len(listed)), listed[at])
     elif way == 2:
         listed[at] = (draw.choice(sorted(chunks.TYPES)), payload)
-    elif kind in (chunks.DATA, chunks.BRIEF_LAUNCH, chunks.BRIEF_RETURN):
+    elif kind in (chunks.DATA, chunks.BRIEF, chunks.OLD_LAUNCH, chunks.OLD_RETURN):
         listed[at] = (kind, _bytes(payload, draw))
     else:
         try:
@@ -155,4 +179,4 @@ def bomb(path: Path, nbytes: int) -> Path:
     return path
 
 
-__all__ = ["bomb", "brief_launch", "mutated", "original", "parts", "put_together", "use"]
+__all__ = ["bomb", "mutated", "old_launch", "original", "parts", "put_together", "use", "words_launch"]

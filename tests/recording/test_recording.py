@@ -395,7 +395,7 @@ def test_a_length_that_no_writer_writes_is_refused(tmp_path: Path, length: int) 
     [
         (b"", "is no recording"),
         (b"\x89PNG\r\n\x1a\n" + bytes(100), "is no recording"),
-        (struct.pack("<8sII", b"ACLNNREC", 3, 0), "version 3; this ascend_aclnn reads versions up to 2"),
+        (struct.pack("<8sII", b"ACLNNREC", 4, 0), "version 4; this ascend_aclnn reads versions up to 3"),
         (struct.pack("<8sII", b"ACLNNREC", 1, 0) + chunks.chunk(b"NOTE", b"{}"), "the first chunk is no header"),
     ],
 )

@@ -335,7 +335,7 @@ typedef struct single {
 
 static single *singles; /* by type and numbers of tensors; never freed. The recorder's lock is held */
 
-static layer_operator *single_operator(const char *type, int inputs, int outputs) {
+layer_operator *single_operator(const char *type, int inputs, int outputs) {
     single *found = singles;
     while (found != NULL && (found->inputs != inputs || found->outputs != outputs || strcmp(found->operator.name, type) != 0)) found = found->next;
     if (found != NULL) return &found->operator;

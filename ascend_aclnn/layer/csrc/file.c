@@ -9,6 +9,8 @@
 #define STEP (8ull << 20) /* by which the file grows; a window of that size is mapped */
 #define BY_HAND (256u << 10) /* bytes from which a chunk is written with pwrite */
 
+#define NEXT_LINES 3 /* of 64 bytes: what a usual brief record takes */
+
 static int descriptor = -1;
 static uint64_t position, reserved; /* where the next chunk goes; the end of what the file system has promised */
 static char *window;
@@ -152,7 +154,7 @@ void file_digest(file_key *key, const void *bytes, size_t count) {
 /* ----------------------------------------------------------------------------------------------------------------- file */
 
 bool file_create(const char *path) {
-    static const char prefix[16] = "ACLNNREC\2\0\0\0\0\0\0";
+    static const char prefix[16] = "ACLNNREC\3\0\0\0\0\0\0";
     descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0) return false;
     position = reserved = 0;
@@ -254,6 +256,32 @@ bool file_append(const char type[4], const void *head, size_t head_length, const
     if (written) position += size;
     else file_close();
     return written;
+}
+
+uint64_t *file_room(uint64_t most) {
+    if (descriptor < 0 || !has_room(size_of_chunk(most))) return NULL;
+    return (uint64_t *)(void *)(window + (position - window_start) + sizeof(chunk_header));
+}
+
+uint64_t file_finish(const char type[4], uint32_t check, uint64_t length) {
+    char *at = window + (position - window_start);
+    uint64_t payload = position + sizeof(chunk_header);
+    uint32_t word;
+    memcpy(at + 8, &length, sizeof length);
+    memcpy(at + 4, &check, sizeof check);
+    memcpy(&word, type, 4);
+    __atomic_store_n((uint32_t *)(void *)at, word, __ATOMIC_RELEASE);
+    position += size_of_chunk(length);
+    /* The next one is written a launch later: by then its lines are there, and no locked instruction waits for them. */
+    for (int line = 0; line < NEXT_LINES; line++) __builtin_prefetch(window + (position - window_start) + line * 64, 1);
+    return payload;
+}
+
+void file_fill(uint64_t at, uint64_t word) {
+    if (window != NULL && at >= window_start && at + sizeof word <= window_start + window_size)
+        __atomic_store_n((uint64_t *)(void *)(window + (at - window_start)), word, __ATOMIC_RELEASE);
+    else if (descriptor >= 0)
+        (void)write_at(at, &word, sizeof word);
 }
 
 void file_close(void) {

@@ -12,21 +12,7 @@
 
 #define MOST_DIMS 64
 
-/* What is known of a handle. It is changed by the thread that makes or destroys the handle, and read by those that use it: which of them
-   comes first is for the client to order, as it is for CANN. */
-typedef struct {
-    object value;
-    int64_t first[3]; /* where the items lie if they are few */
-} place;
-
-/* Most handles are in the set that their address says, where one atomic operation takes a place. Those whose set is full are in lists. Sets
-   are few, so that they stay in the cache of a client whose handles are never the same. */
-#define SETS 128
-#define WAYS 2
-static struct set {
-    const void *handles[WAYS]; /* NULL: free */
-    place places[WAYS];
-} __attribute__((aligned(64))) sets[SETS];
+struct set sets[SETS];
 #define BUSY ((const void *)sets) /* the place is being filled */
 
 #define SHARDS 16
@@ -44,10 +30,8 @@ typedef struct {
 } __attribute__((aligned(64))) shard;
 
 static shard shards[SHARDS];
-static uint64_t listed; /* handles in lists */
+uint64_t listed_handles;
 
-static uint64_t hash_of(const void *handle) { return ((uint64_t)(uintptr_t)handle >> 4) * 0x9E3779B97F4A7C15ull; }
-static struct set *set_of(const void *handle) { return &sets[hash_of(handle) >> 57]; }
 static shard *shard_of(const void *handle) { return &shards[hash_of(handle) >> 48 & (SHARDS - 1)]; }
 static entry **bucket_of(shard *s, const void *handle) { return &s->buckets[hash_of(handle) >> 20 & (s->size - 1)]; }
 
@@ -68,21 +52,13 @@ static void grow(shard *s) {
     free(old);
 }
 
-static __attribute__((noinline)) place *find_listed(const void *handle) {
+place *find_listed(const void *handle) {
     shard *s = shard_of(handle);
     spin_lock(&s->locked);
     entry *e = s->size > 0 ? *bucket_of(s, handle) : NULL;
     while (e != NULL && e->handle != handle) e = e->next;
     spin_unlock(&s->locked);
     return e != NULL ? &e->at : NULL;
-}
-
-static inline place *find(const void *handle) {
-    struct set *s = set_of(handle);
-    for (int i = 0; i < WAYS; i++) {
-        if (__atomic_load_n(&s->handles[i], __ATOMIC_ACQUIRE) == handle) return handle != NULL ? &s->places[i] : NULL;
-    }
-    return __atomic_load_n(&listed, __ATOMIC_ACQUIRE) > 0 ? find_listed(handle) : NULL;
 }
 
 static __attribute__((noinline)) place *add_listed(const void *handle) {
@@ -98,7 +74,7 @@ static __attribute__((noinline)) place *add_listed(const void *handle) {
     *at = e;
     s->count++;
     spin_unlock(&s->locked);
-    __atomic_fetch_add(&listed, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&listed_handles, 1, __ATOMIC_ACQ_REL);
     return &e->at;
 }
 
@@ -113,7 +89,7 @@ static __attribute__((noinline)) void remove_listed(const void *handle) {
     s->unused = e;
     s->count--;
     spin_unlock(&s->locked);
-    __atomic_fetch_sub(&listed, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&listed_handles, 1, __ATOMIC_ACQ_REL);
 }
 
 static void free_words(place *p) {
@@ -122,40 +98,43 @@ static void free_words(place *p) {
     p->value.kind = 0;
 }
 
-/* The place of a handle that has just been made, for the caller to fill; `publish` follows. What was known of it before is forgotten. */
-static place *put(const void *handle) {
+/* The place of a handle that has just been made, where it is not simply free. */
+static __attribute__((noinline)) place *put_beside(const void *handle) {
     struct set *s = set_of(handle);
-    int unused = WAYS;
-    place *p = NULL;
-    for (int i = WAYS; i-- > 0;) {
-        const void *other = __atomic_load_n(&s->handles[i], __ATOMIC_ACQUIRE);
-        if (other == NULL) unused = i;
-        if (other == handle) p = &s->places[i];
-    }
-    if (p == NULL && __atomic_load_n(&listed, __ATOMIC_ACQUIRE) > 0) p = find_listed(handle);
+    place *p = find(handle);
     if (p != NULL) {
         free_words(p);
         return p;
     }
-    for (; unused < WAYS; unused++) {
+    for (int i = 0; i < WAYS; i++) {
         const void *none = NULL;
-        if (__atomic_compare_exchange_n(&s->handles[unused], &none, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return &s->places[unused];
+        if (__atomic_compare_exchange_n(&s->handles[i], &none, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return &s->places[i];
     }
     return add_listed(handle);
 }
 
+/* The place of a handle that has just been made, for the caller to fill; `publish` follows. What was known of it before is forgotten. */
+static inline place *put(const void *handle) {
+    struct set *s = set_of(handle);
+    const void *none = NULL;
+    bool is_free = __atomic_load_n(&s->handles[0], __ATOMIC_ACQUIRE) == NULL && __atomic_load_n(&s->handles[1], __ATOMIC_ACQUIRE) != handle &&
+                   __atomic_load_n(&listed_handles, __ATOMIC_ACQUIRE) == 0;
+    if (is_free && __atomic_compare_exchange_n(&s->handles[0], &none, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return &s->places[0];
+    return put_beside(handle);
+}
+
 /* Sets the handle of a place of a set; a place of a list has it already. */
-static bool set_handle(const place *p, struct set *s, const void *handle) {
-    if (p < s->places || p >= s->places + WAYS) return false;
+static inline bool set_handle(const place *p, struct set *s, const void *handle) {
+    if (p != &s->places[0] && p != &s->places[1]) return false;
     __atomic_store_n(&s->handles[p - s->places], handle, __ATOMIC_RELEASE);
     return true;
 }
 
-static void publish(const place *p, const void *handle) { (void)set_handle(p, set_of(handle), handle); }
+static inline void publish(const place *p, const void *handle) { (void)set_handle(p, set_of(handle), handle); }
 
 object object_of(const void *handle) {
-    const place *p = find(handle);
-    return p != NULL ? p->value : (object){0};
+    const object *known = known_object(handle);
+    return known != NULL ? *known : (object){0};
 }
 
 /* --------------------------------------------------------------------------------------------------------- descriptions */
@@ -260,12 +239,15 @@ static __attribute__((noinline)) const description *find_description(const int64
 #define RECENT 64 /* descriptions that a thread finds without the lock: they live for ever */
 
 /* The same, and first where this thread found it last. */
-static const description *describe(const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
+static inline const description *describe(const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
                                    int format, const int64_t *storage, uint64_t storage_rank) {
     static _Thread_local const description *recent[RECENT];
-    uint64_t hash = (uint64_t)(uint32_t)dtype + (uint64_t)offset;
-    for (uint64_t i = 0; dims != NULL && i < rank; i++) hash = (hash ^ (uint64_t)dims[i]) * 0x9E3779B97F4A7C15ull;
-    if (strides != NULL && rank > 0) hash += (uint64_t)strides[0] * 0xff51afd7ed558ccdull;
+    uint64_t hash = (uint64_t)(uint32_t)dtype + (uint64_t)offset * 0xc4ceb9fe1a85ec53ull;
+    if (rank > 0 && dims != NULL) { /* products that do not wait for each other */
+        hash += (uint64_t)dims[0] * 0x9E3779B97F4A7C15ull + (uint64_t)dims[rank / 2] * 0xc2b2ae3d27d4eb4full;
+        hash = (hash ^ (uint64_t)dims[rank - 1]) * 0xff51afd7ed558ccdull;
+        if (strides != NULL) hash += (uint64_t)strides[0] * 0x9E3779B97F4A7C15ull;
+    }
     const description **last = &recent[hash >> 58];
     if (*last == NULL || !is_like(*last, dims, rank, dtype, strides, offset, format, storage, storage_rank))
         *last = find_description(dims, rank, dtype, strides, offset, format, storage, storage_rank);
@@ -363,6 +345,7 @@ void layer_made_scalar(const void *scalar, const void *value, int dtype) {
     p->value.kind = LETTER_SCALAR;
     p->value.dtype = dtype;
     p->value.size = (uint32_t)size;
+    memset(p->value.bytes, 0, sizeof p->value.bytes);
     memcpy(p->value.bytes, value, size);
     publish(p, scalar);
 }
@@ -403,11 +386,16 @@ void layer_made_list(const void *list, const void *const *members, uint64_t coun
     publish(p, list);
 }
 
-void layer_forget(const void *handle) {
-    place *p = find(handle);
-    if (p == NULL) return;
+static __attribute__((noinline)) void forget_place(const void *handle, place *p) {
     bool list = p->value.kind == LETTER_TENSOR_LIST || p->value.kind == LETTER_SCALAR_LIST;
     for (uint64_t i = 0; list && i < p->value.count; i++) layer_forget((const void *)(uintptr_t)p->value.words[i]); /* it owns its members */
     free_words(p);
     if (!set_handle(p, set_of(handle), NULL)) remove_listed(handle);
+}
+
+void layer_forget(const void *handle) {
+    place *p = find(handle);
+    if (p == NULL) return;
+    bool plain = p->value.kind == LETTER_TENSOR || p->value.kind == LETTER_SCALAR;
+    if (!plain || !set_handle(p, set_of(handle), NULL)) forget_place(handle, p);
 }

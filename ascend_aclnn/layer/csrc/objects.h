@@ -3,6 +3,7 @@
 #define LAYER_OBJECTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The description of a tensor. It is never changed or freed. `id` is its number in the recording plus one. */
@@ -34,6 +35,42 @@ typedef struct {
     };
 } object;
 
+/* What is known of a handle. It is changed by the thread that makes or destroys the handle, and read by those that use it: which of them
+   comes first is for the client to order, as it is for CANN. */
+typedef struct {
+    object value;
+    int64_t first[3]; /* where the items lie if they are few */
+} place;
+
+/* Most handles are in the set that their address says, where one atomic operation takes a place. Those whose set is full are in lists. Sets
+   are few, so that they stay in the cache of a client whose handles are never the same. */
+#define SETS 128
+#define WAYS 2
+struct set {
+    const void *handles[WAYS]; /* NULL: free */
+    place places[WAYS];
+} __attribute__((aligned(64)));
+extern struct set sets[SETS] __attribute__((visibility("hidden")));
+extern uint64_t listed_handles __attribute__((visibility("hidden"))); /* handles in lists */
+place *find_listed(const void *handle);
+
+static inline uint64_t hash_of(const void *handle) { return ((uint64_t)(uintptr_t)handle >> 4) * 0x9E3779B97F4A7C15ull; }
+static inline struct set *set_of(const void *handle) { return &sets[hash_of(handle) >> 57]; }
+
+static inline place *find(const void *handle) {
+    struct set *s = set_of(handle);
+    if (handle == NULL) return NULL;
+    for (int i = 0; i < WAYS; i++) {
+        if (__atomic_load_n(&s->handles[i], __ATOMIC_ACQUIRE) == handle) return &s->places[i];
+    }
+    return __atomic_load_n(&listed_handles, __ATOMIC_ACQUIRE) > 0 ? find_listed(handle) : NULL;
+}
+
+/* What is known of a handle, in place: valid while the client keeps the handle. NULL: nothing. */
+static inline const object *known_object(const void *handle) {
+    const place *p = find(handle);
+    return p != NULL && p->value.kind != 0 ? &p->value : NULL;
+}
 object object_of(const void *handle);
 /* Bytes from the address that data of such a tensor are: docs/recording.md. */
 void byte_range(const description *shape, uint64_t *start, uint64_t *stop);

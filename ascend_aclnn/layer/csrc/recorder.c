@@ -327,24 +327,28 @@ const char *layer_message(const char *found) {
 /* ------------------------------------------------------------------------------------------------------------- launches */
 
 struct layer_launch {
-    layer_launch *next;
+    const void *key; /* of a slot: the executor; NULL: it is free; BUSY: it is being changed, or its launch is under way */
     const void *executor;
     layer_operator *operator;
-    uint64_t begin, end, workspace, index, begin_two;
-    int64_t thread, site;
     const void *stream;
+    layer_value *values;
+    uint64_t begin, end, begin_two, workspace;
+    uint64_t index, place; /* of its record in the file, if that is a brief one; 0: it is not */
+    layer_launch *next;
+    int64_t thread, site;
+    uint64_t file; /* which of the process's files, after forks */
+    char *strings; /* copies of the strings, one behind the other */
     int status;
     bool repeatable, with_data;
-    char *strings; /* copies of the strings, one behind the other */
-    layer_value values[];
 };
 
-/* Launches between their phases. Most are alone in the slot of their executor, and need no lock; the others are in lists. */
+/* Launches between their phases. Most are in the slot of their executor, and need neither a lock nor memory; the others are in lists. */
 #define BUCKETS 256
-static struct {
-    const void *executor; /* NULL: the slot is free; BUSY: it is being changed */
-    layer_launch *launch;
-} slots[BUCKETS];
+#define USUAL_VALUES 26
+static struct slot {
+    layer_launch launch;
+    layer_value room[USUAL_VALUES];
+} __attribute__((aligned(64))) slots[BUCKETS];
 #define BUSY ((const void *)slots)
 static struct {
     pthread_mutex_t lock;
@@ -363,60 +367,54 @@ static void pending_unlock(void) {
 /* In the child of a fork: what other threads of the parent's were changing is lost. */
 static void pending_forget(void) {
     for (int i = 0; i < BUCKETS; i++) {
-        if (slots[i].executor == BUSY) slots[i].executor = NULL;
+        if (slots[i].launch.key == BUSY) slots[i].launch.key = NULL;
     }
 }
 
-static unsigned bucket_of(const void *executor) { return (unsigned)((uint64_t)(uintptr_t)executor * 0x9E3779B97F4A7C15ull >> 56); }
+static inline unsigned bucket_of(const void *executor) { return (unsigned)((uint64_t)(uintptr_t)executor * 0x9E3779B97F4A7C15ull >> 56); }
 
-/* A thread keeps the memory of its last launch for the next one. */
-#define USUAL_VALUES 32
-static _Thread_local layer_launch *spare;
+static inline bool in_slot(const layer_launch *launch) {
+    const struct slot *slot = (const struct slot *)(const void *)launch;
+    return slot >= slots && slot < slots + BUCKETS;
+}
 
-static layer_launch *new_launch(uint32_t count) {
-    layer_launch *launch = count <= USUAL_VALUES ? spare : NULL;
-    if (launch != NULL) {
-        spare = NULL;
-        return launch;
+/* A launch with room for so many values, in the slot of its executor if that is free. */
+static inline layer_launch *new_launch(const void *executor, uint32_t count) {
+    struct slot *slot = &slots[bucket_of(executor)];
+    const void *none = NULL;
+    if (executor != NULL && count <= USUAL_VALUES && __atomic_load_n(&slot->launch.key, __ATOMIC_RELAXED) == NULL &&
+        __atomic_compare_exchange_n(&slot->launch.key, &none, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        slot->launch.values = slot->room;
+        slot->launch.executor = executor;
+        return &slot->launch;
     }
-    uint32_t room = count > USUAL_VALUES ? count : USUAL_VALUES;
-    launch = malloc(sizeof *launch + room * sizeof launch->values[0]);
+    layer_launch *launch = malloc(sizeof *launch + count * sizeof launch->values[0]);
     if (launch == NULL) abort();
+    launch->executor = executor;
+    launch->values = (layer_value *)(launch + 1);
     return launch;
 }
 
-static void free_launch(layer_launch *launch) {
+static inline void free_launch(layer_launch *launch) {
     if (launch == NULL) return;
-    free(launch->strings);
-    if (spare == NULL && launch->operator->count <= USUAL_VALUES) spare = launch;
+    if (launch->strings != NULL) free(launch->strings);
+    if (in_slot(launch)) __atomic_store_n(&launch->key, NULL, __ATOMIC_RELEASE);
     else free(launch);
 }
 
 static void forget_thread(void *unused) {
     (void)unused;
-    free(spare);
     free(scratch_text.data);
     free(message);
     free(given);
-    spare = NULL;
     scratch_text = (text){0};
     message = given = NULL;
     calls_forget_thread();
     this_thread = 0; /* if another destructor calls, once more */
 }
 
-/* Takes what is known of an executor out of the table. */
-static layer_launch *take(const void *executor) {
+static __attribute__((noinline)) layer_launch *take_listed(const void *executor) {
     unsigned bucket = bucket_of(executor);
-    const void *expected = executor;
-    if (executor == NULL) return NULL;
-    if (__atomic_load_n(&slots[bucket].executor, __ATOMIC_RELAXED) == executor &&
-        __atomic_compare_exchange_n(&slots[bucket].executor, &expected, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        layer_launch *launch = slots[bucket].launch;
-        __atomic_store_n(&slots[bucket].executor, NULL, __ATOMIC_RELEASE);
-        return launch;
-    }
-    if (__atomic_load_n(&listed, __ATOMIC_ACQUIRE) == 0) return NULL;
     pthread_mutex_lock(&pending[bucket].lock);
     layer_launch **at = &pending[bucket].first, *found;
     while (*at != NULL && (*at)->executor != executor) at = &(*at)->next;
@@ -429,14 +427,23 @@ static layer_launch *take(const void *executor) {
     return found;
 }
 
-static void keep(layer_launch *launch) {
-    unsigned bucket = bucket_of(launch->executor);
-    const void *free_slot = NULL;
-    if (__atomic_compare_exchange_n(&slots[bucket].executor, &free_slot, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        slots[bucket].launch = launch;
-        __atomic_store_n(&slots[bucket].executor, launch->executor, __ATOMIC_RELEASE);
+/* Takes what is known of an executor out of the table. */
+static inline layer_launch *take(const void *executor) {
+    layer_launch *here = &slots[bucket_of(executor)].launch;
+    const void *expected = executor;
+    if (executor == NULL) return NULL;
+    if (__atomic_load_n(&here->key, __ATOMIC_RELAXED) == executor &&
+        __atomic_compare_exchange_n(&here->key, &expected, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return here;
+    return __atomic_load_n(&listed, __ATOMIC_ACQUIRE) != 0 ? take_listed(executor) : NULL;
+}
+
+static inline void keep(layer_launch *launch) {
+    if (in_slot(launch)) {
+        __atomic_store_n(&launch->key, launch->executor, __ATOMIC_RELEASE);
         return;
     }
+    unsigned bucket = bucket_of(launch->executor);
     pthread_mutex_lock(&pending[bucket].lock);
     launch->next = pending[bucket].first;
     pending[bucket].first = launch;
@@ -485,11 +492,9 @@ static void write_numbers(text *t, const int64_t *numbers, uint64_t count) {
     text_literal(t, "]");
 }
 
-/* The id of a description, which is written when it is first used. The lock is held. */
-static uint32_t tensor_id(const description *shape) {
+static __attribute__((noinline)) uint32_t write_description(const description *shape) {
     description *d = (description *)shape; /* only its id changes */
     uint32_t generation = (uint32_t)(fork_count << 28);
-    if (d->id != 0 && (d->id & 0xF0000000u) == generation) return (d->id & 0x0FFFFFFFu) - 1;
     d->id = ++tensor_count | generation;
     text t = {0};
     text_literal(&t, "{\"id\":");
@@ -510,6 +515,18 @@ static uint32_t tensor_id(const description *shape) {
     recorder_write("TENS", &t);
     free(t.data);
     return tensor_count - 1;
+}
+
+/* Its id plus one if it has been written to this file; 0: not yet. */
+static inline uint32_t written_id(const description *d) {
+    uint32_t id = d->id ^ (uint32_t)(fork_count << 28);
+    return d->id != 0 && id >> 28 == 0 ? id : 0;
+}
+
+/* The id of a description, which is written when it is first used. The lock is held. */
+static uint32_t tensor_id(const description *d) {
+    uint32_t id = written_id(d);
+    return id != 0 ? id - 1 : write_description(d);
 }
 
 static void write_unknown(text *t, const void *handle) {
@@ -643,110 +660,131 @@ static void write_values(text *t, const layer_operator *operator, const layer_va
     text_literal(t, "]");
 }
 
-/* --------------------------------------------------------------------------------------------------- brief records (LNCH) */
+/* --------------------------------------------------------------------------------------------------- brief records (LAUN) */
 
-#define MOST_BRIEF 1024 /* bytes of a record; a longer one is JSON */
+/* A brief record is 64-bit words that are written where they stay, in the file: nothing is encoded, copied or read again. */
+#define MOST_WORDS 128 /* of a record; a longer one is JSON */
+#define MOST_FOR_ARRAYS (MOST_WORDS - 3 * USUAL_VALUES - (USUAL_VALUES + 7) / 8) /* every other value has three words at most, and its kind */
+#define CHECK_FACTOR 0x9E3779B97F4A7C15ull
 
-static unsigned char *put_number(unsigned char *at, uint64_t value) { /* LEB128 */
-    while (value >= 0x80) {
-        *at++ = (unsigned char)(value | 0x80);
-        value >>= 7;
-    }
-    *at++ = (unsigned char)value;
-    return at;
+typedef struct {
+    uint64_t *at, *end;
+    uint64_t check;
+} words;
+
+static inline void put_word(words *w, uint64_t word) {
+    *w->at++ = word;
+    w->check = w->check * CHECK_FACTOR + word;
 }
 
-static unsigned char *put_signed(unsigned char *at, int64_t value) {
-    return put_number(at, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
-}
+static inline uint64_t two_halves(uint64_t low, uint64_t high) { return (uint32_t)low | high << 32; }
 
-static unsigned char *put_bytes(unsigned char *at, const void *bytes, size_t count) {
-    memcpy(at, bytes, count);
-    return at + count;
-}
+static inline uint32_t check_of(uint64_t sum) { return (uint32_t)(sum * CHECK_FACTOR >> 32); } /* the last word counts as the others do */
 
-/* A value of a brief record; NULL where it has no place in one. `end` leaves room for a value that is no array. */
-static unsigned char *put_value(unsigned char *at, const unsigned char *end, char kind, const layer_value *value) {
-    if (at > end) return NULL;
+/* A value of a brief record; its kind, or -1 where it has no place in one. There is room for a value that is no array. */
+static inline int put_value(words *w, char kind, const layer_value *value) {
     if (kind == 'i') {
-        *at++ = BRIEF_INTEGER;
-        return put_signed(at, value->integer);
+        put_word(w, (uint64_t)value->integer);
+        return BRIEF_INTEGER;
     }
     if (kind == LETTER_DOUBLE) {
-        *at++ = BRIEF_NUMBER;
-        return put_bytes(at, &value->number, sizeof value->number);
+        put_word(w, (uint64_t)value->integer); /* its bits */
+        return BRIEF_NUMBER;
     }
-    if (value->pointer == NULL) {
-        *at++ = BRIEF_NULL;
-        return at;
+    if (value->pointer == NULL) return BRIEF_NULL;
+    const object *known = kind != LETTER_STRING ? known_object(value->pointer) : NULL;
+    if (known == NULL) return -1;
+    if (known->kind == LETTER_TENSOR) {
+        uint64_t id = written_id(known->shape), address = known->address;
+        if (id-- == 0) return -1;
+        bool near = (address | id << 32) >> 48 == 0;
+        put_word(w, near ? address | id << 48 : id);
+        if (!near) put_word(w, address);
+        return near ? BRIEF_TENSOR : BRIEF_FAR_TENSOR;
     }
-    if (kind == LETTER_STRING) return NULL;
-    object found = object_of(value->pointer);
-    if (found.kind == LETTER_TENSOR) {
-        *at++ = BRIEF_TENSOR;
-        return put_number(put_number(at, tensor_id(found.shape)), found.address);
+    if (known->kind == LETTER_SCALAR) {
+        uint64_t bytes[2] = {0};
+        put_word(w, two_halves((uint32_t)known->dtype, known->size));
+        memcpy(bytes, known->bytes, sizeof bytes);
+        put_word(w, bytes[0]);
+        if (known->size > 8) put_word(w, bytes[1]);
+        return BRIEF_SCALAR;
     }
-    if (found.kind == LETTER_SCALAR) {
-        *at++ = BRIEF_SCALAR;
-        at = put_signed(at, found.dtype);
-        return put_bytes(put_number(at, found.size), found.bytes, found.size);
-    }
-    bool booleans = found.kind == LETTER_BOOL_ARRAY;
-    if ((!booleans && found.kind != LETTER_INT_ARRAY) || found.count > (uint64_t)(end - at) / 10) return NULL;
-    *at++ = booleans ? BRIEF_BOOLEANS : BRIEF_INTEGERS;
-    at = put_number(at, found.count);
-    for (uint64_t i = 0; i < found.count; i++) {
-        at = booleans ? put_number(at, found.words[i] != 0) : put_signed(at, (int64_t)found.words[i]);
-    }
-    return at;
+    bool booleans = known->kind == LETTER_BOOL_ARRAY;
+    bool fits = w->at < w->end && known->count < (uint64_t)(w->end - w->at);
+    if ((!booleans && known->kind != LETTER_INT_ARRAY) || !fits) return -1;
+    put_word(w, known->count);
+    for (uint64_t i = 0; i < known->count; i++) put_word(w, known->words[i]);
+    return booleans ? BRIEF_BOOLEANS : BRIEF_INTEGERS;
 }
 
-/* Writes a launch without data and errors in few bytes; false where it has a value that needs JSON. */
-static bool write_brief(const layer_launch *launch, const void *workspace, uint64_t size) {
-    unsigned char record[MOST_BRIEF], *at = record;
+/* Writes a launch without data and errors in few bytes; false where it has a value that needs JSON, or a tensor without an id. */
+static bool try_brief(layer_launch *launch, const void *workspace, uint64_t size) {
     const layer_operator *operator = launch->operator;
-    at = put_number(at, launch->index);
-    at = put_number(at, (operator->id & 0x0FFFFFFFu) - 1);
-    at = put_number(at, launch->repeatable);
-    at = put_number(at, size);
-    at = put_number(at, (uint64_t)(uintptr_t)workspace);
-    at = put_number(at, (uint64_t)(uintptr_t)launch->stream);
-    at = put_signed(at, current_device());
-    at = put_number(at, (uint64_t)launch->thread);
-    at = put_number(at, (uint64_t)thread_id());
-    at = put_number(at, launch->begin);
-    at = put_number(at, launch->end - launch->begin);
-    at = put_signed(at, launch->site);
-    for (uint32_t i = 0; i < operator->count; i++) {
-        at = put_value(at, record + MOST_BRIEF - 64, operator->kinds[i], &launch->values[i]);
-        if (at == NULL) return false;
+    uint64_t *room = launch->index >> 32 == 0 && (launch->end - launch->begin) >> 32 == 0 && operator->count <= USUAL_VALUES
+                         ? file_room(MOST_WORDS * sizeof *room) : NULL;
+    if (room == NULL) return false;
+    words w = {.at = room + 1, .end = room + MOST_FOR_ARRAYS};
+    bool has_workspace = size != 0 || workspace != NULL, has_site = launch->site >= 0;
+    unsigned flags = (launch->repeatable ? BRIEF_REPEATABLE : 0) | (has_workspace ? BRIEF_WORKSPACE : 0) | (has_site ? BRIEF_SITE : 0);
+    put_word(&w, two_halves((operator->id & 0x0FFFFFFFu) - 1, launch->index));
+    put_word(&w, launch->begin);
+    put_word(&w, two_halves(launch->end - launch->begin, (uint64_t)launch->thread));
+    put_word(&w, two_halves((uint64_t)thread_id(), (uint64_t)(uint16_t)current_device() | (uint64_t)flags << 16));
+    put_word(&w, (uint64_t)(uintptr_t)launch->stream);
+    if (has_workspace) {
+        put_word(&w, size);
+        put_word(&w, (uint64_t)(uintptr_t)workspace);
     }
-    recorder_append("LNCH", record, (size_t)(at - record));
+    if (has_site) put_word(&w, (uint64_t)launch->site);
+    uint64_t kinds = 0, full[USUAL_VALUES / 8]; /* a byte for each; those of eight values are a word */
+    for (uint32_t i = 0; i < operator->count; i++) {
+        int kind = put_value(&w, operator->kinds[i], &launch->values[i]);
+        if (kind < 0) {
+            memset(room, 0, (size_t)(w.at - room) * sizeof *room);
+            return false;
+        }
+        kinds |= (uint64_t)kind << i % 8 * 8;
+        if (i % 8 == 7) {
+            full[i / 8] = kinds;
+            kinds = 0;
+        }
+    }
+    for (uint32_t i = 0; i < operator->count / 8; i++) put_word(&w, full[i]);
+    if (operator->count % 8 != 0) put_word(&w, kinds);
+    launch->place = file_finish("LAUN", check_of(w.check), (uint64_t)(w.at - room) * sizeof *room);
+    launch->file = fork_count;
     return true;
 }
 
-static void write_brief_return(const layer_launch *launch, uint64_t end) {
-    unsigned char record[64], *at = record;
-    at = put_number(at, launch->index);
-    at = put_number(at, launch->begin_two);
-    at = put_number(at, end - launch->begin_two);
-    recorder_lock();
-    if (recorder_ready()) recorder_append("LRET", record, (size_t)(at - record));
-    recorder_unlock();
+/* Writes the descriptions of a launch's tensors that have not been; whether there were some. */
+static __attribute__((noinline)) bool write_descriptions(const layer_launch *launch) {
+    uint32_t before = tensor_count;
+    for (uint32_t i = 0; i < launch->operator->count; i++) {
+        object value = launch->operator->kinds[i] == LETTER_TENSOR ? object_of(launch->values[i].pointer) : (object){0};
+        if (value.kind == LETTER_TENSOR) (void)tensor_id(value.shape);
+    }
+    return tensor_count != before;
 }
 
-/* Writes a launch, numbered anew; the lock is held. */
-static void write_launch(layer_launch *launch, const void *workspace, uint64_t size, key_list *keys, const char *error,
-                         const text *left_out) {
-    layer_operator *operator = launch->operator;
-    if ((operator->id & 0xF0000000u) != (uint32_t)(fork_count << 28) || operator->id == 0) {
-        write_operator(operator);
-        operator->id |= (uint32_t)(fork_count << 28);
-    }
-    launch->index = launches;
-    __atomic_store_n(&launches, launches + 1, __ATOMIC_RELAXED); /* read without the lock */
-    bool plain = launch->status == 0 && keys->count == 0 && (error == NULL || *error == 0);
-    if (plain && (left_out == NULL || left_out->length == 0) && write_brief(launch, workspace, size)) return;
+static inline bool write_brief(layer_launch *launch, const void *workspace, uint64_t size) {
+    return try_brief(launch, workspace, size) || (write_descriptions(launch) && try_brief(launch, workspace, size));
+}
+
+/* Says in a brief record, in its first word, that phase two has succeeded; false where the launch has none. */
+static inline bool write_brief_return(const layer_launch *launch, uint64_t end) {
+    uint64_t later = launch->begin_two - launch->end, duration = end - launch->begin_two;
+    if (launch->place == 0 || (later | duration) >> 32 != 0) return false;
+    recorder_lock();
+    if (launch->file == fork_count) /* a child's file does not have its parent's launches */
+        file_fill(launch->place, two_halves(later, duration > 0 ? duration : 1));
+    recorder_unlock();
+    return true;
+}
+
+static __attribute__((noinline)) void write_long(const layer_launch *launch, const void *workspace, uint64_t size, key_list *keys,
+                                                 const char *error, const text *left_out) {
+    const layer_operator *operator = launch->operator;
     text *t = scratch();
     text_literal(t, "{\"index\":");
     text_address(t, launch->index);
@@ -783,7 +821,7 @@ static void write_launch(layer_launch *launch, const void *workspace, uint64_t s
         text_literal(t, ",\"error\":");
         text_string(t, error);
     }
-    if (left_out != NULL && left_out->length > 0) {
+    if (left_out->length > 0) {
         text_literal(t, ",\"left_out\":");
         text_string(t, left_out->data);
     }
@@ -791,14 +829,43 @@ static void write_launch(layer_launch *launch, const void *workspace, uint64_t s
     recorder_write("OPER", t);
 }
 
+/* Numbers a launch; the lock is held. */
+static inline void number(layer_launch *launch) {
+    layer_operator *operator = launch->operator;
+    if ((operator->id & 0xF0000000u) != (uint32_t)(fork_count << 28) || operator->id == 0) {
+        write_operator(operator);
+        operator->id |= (uint32_t)(fork_count << 28);
+    }
+    launch->index = launches;
+    launch->place = 0;
+    __atomic_store_n(&launches, launches + 1, __ATOMIC_RELAXED); /* read without the lock */
+}
+
+/* Writes a launch; the lock is held. */
+static void write_launch(layer_launch *launch, const void *workspace, uint64_t size, key_list *keys, const char *error,
+                         const text *left_out) {
+    number(launch);
+    bool plain = launch->status == 0 && keys->count == 0 && (error == NULL || *error == 0) && left_out->length == 0;
+    if (!plain || !write_brief(launch, workspace, size)) write_long(launch, workspace, size, keys, error, left_out);
+}
+
 void layer_phase_one(const layer_frame *frame, layer_operator *operator, const layer_value *values, int status,
                      const uint64_t *workspace, void *const *executor) {
     if (!frame->outer) return;
     uint64_t end = layer_now();
-    layer_launch *launch = new_launch(operator->count);
-    *launch = (layer_launch){.executor = executor != NULL && status == 0 ? *executor : NULL, .operator = operator, .begin = frame->begin,
-                             .end = end, .workspace = workspace != NULL && status == 0 ? *workspace : 0, .thread = thread_id(),
-                             .site = settings.stacks || status != 0 ? call_site() : -1, .status = status};
+    const void *handle = executor != NULL && status == 0 ? *executor : NULL;
+    free_launch(take(handle)); /* of an executor that was never run */
+    layer_launch *launch = new_launch(handle, operator->count);
+    launch->operator = operator;
+    launch->stream = NULL;
+    launch->begin = frame->begin;
+    launch->end = end;
+    launch->workspace = workspace != NULL && status == 0 ? *workspace : 0;
+    launch->thread = thread_id();
+    launch->site = settings.stacks || status != 0 ? call_site() : -1;
+    launch->strings = NULL;
+    launch->status = status;
+    launch->repeatable = launch->with_data = false;
     for (uint32_t i = 0; i < operator->count; i++) launch->values[i] = values[i];
     size_t length = 0;
     for (uint32_t i = 0; i < operator->count; i++) {
@@ -809,15 +876,14 @@ void layer_phase_one(const layer_frame *frame, layer_operator *operator, const l
         memcpy(launch->strings + length, values[i].pointer, more);
         length += more;
     }
-    if (status == 0 && launch->executor != NULL) {
-        free_launch(take(launch->executor)); /* of an executor that was never run */
+    if (handle != NULL) {
         keep(launch);
         return;
     }
     const char *error = read_message();
     key_list none = {0};
     recorder_lock();
-    if (recorder_ready()) write_launch(launch, NULL, 0, &none, error, NULL);
+    if (recorder_ready()) write_launch(launch, NULL, 0, &none, error, &(text){0});
     recorder_unlock();
     free_launch(launch);
 }
@@ -885,10 +951,10 @@ uint64_t recorder_launches(void) { return __atomic_load_n(&launches, __ATOMIC_RE
 /* Records a launch that is seen in one piece. */
 static layer_launch *record_whole(const layer_frame *frame, layer_operator *operator, const layer_value *values, const void *workspace,
                                   uint64_t size, const void *stream, const char *why) {
-    layer_launch *launch = new_launch(operator->count);
+    layer_launch *launch = new_launch(NULL, operator->count);
     text left_out = {0};
     key_list none = {0};
-    *launch = (layer_launch){.operator = operator, .begin = frame->begin, .end = frame->begin, .thread = thread_id(), .stream = stream,
+    *launch = (layer_launch){.values = launch->values, .operator = operator, .begin = frame->begin, .end = frame->begin, .thread = thread_id(), .stream = stream,
                              .site = settings.stacks ? call_site() : -1};
     if (operator->count > 0) memcpy(launch->values, values, operator->count * sizeof launch->values[0]);
     if (why != NULL) {
@@ -915,23 +981,11 @@ layer_launch *layer_before_unknown(const layer_frame *frame, layer_operator *ope
     return record_whole(frame, operator, NULL, workspace, size, stream, "arguments: the operator's library has no header that declares it");
 }
 
-layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *executor, void *stream) {
-    if (layer_depth != 1) return NULL;
-    layer_launch *launch = take(executor);
-    if (launch == NULL) return NULL;
+/* A launch whose data are recorded, or may be. */
+static __attribute__((noinline)) void before_with_data(layer_launch *launch, void *workspace, uint64_t size, void *stream) {
     collection c = {0};
-    launch->stream = stream;
-    launch->with_data = data_wanted(launch->operator->name, __atomic_load_n(&launches, __ATOMIC_RELAXED));
-    if (!launch->with_data) {
-        receive_data("data: an operator without data was launched before they had come");
-        layer_depth++;
-        recorder_lock();
-        if (recorder_ready()) write_launch(launch, workspace, size, &c.list, NULL, NULL);
-        recorder_unlock();
-        layer_depth--;
-        launch->begin_two = layer_now();
-        return launch;
-    }
+    launch->with_data = data_wanted(launch->operator->name, recorder_launches());
+    if (!launch->with_data) receive_data("data: an operator without data was launched before they had come");
     if (launch->with_data && data_capturing()) {
         launch->with_data = false;
         text_literal(&c.left_out, "data: a stream is being captured");
@@ -952,6 +1006,23 @@ layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *execu
     recorder_unlock();
     layer_depth--;
     free_collection(&c);
+}
+
+layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *executor, void *stream) {
+    if (layer_depth != 1) return NULL;
+    layer_launch *launch = take(executor);
+    if (launch == NULL) return NULL;
+    launch->stream = stream;
+    if (settings.data != NULL && *settings.data != 0) {
+        before_with_data(launch, workspace, size, stream);
+    } else {
+        recorder_lock();
+        if (recorder_ready()) {
+            number(launch);
+            if (!write_brief(launch, workspace, size)) write_long(launch, workspace, size, &(key_list){0}, NULL, &(text){0});
+        }
+        recorder_unlock();
+    }
     launch->begin_two = layer_now();
     return launch;
 }
@@ -983,8 +1054,7 @@ static void write_after(text *t, const layer_launch *launch, key_list *keys) {
 void layer_after_phase_two(layer_launch *launch, int status) {
     if (launch == NULL) return;
     uint64_t end = layer_now();
-    if (status == 0 && !launch->with_data) {
-        write_brief_return(launch, end);
+    if (status == 0 && !launch->with_data && write_brief_return(launch, end)) {
         if (launch->repeatable) keep(launch);
         else free_launch(launch);
         return;

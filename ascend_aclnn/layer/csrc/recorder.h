@@ -30,8 +30,9 @@ void recorder_write(const char type[4], const text *t);
 /* Writes a chunk of any kind. The lock is held. */
 void recorder_append(const char type[4], const void *payload, size_t length);
 
-/* How a value of a brief record begins: docs/recording.md. */
-enum { BRIEF_NULL, BRIEF_TENSOR, BRIEF_INTEGER, BRIEF_NUMBER, BRIEF_SCALAR, BRIEF_INTEGERS, BRIEF_BOOLEANS };
+/* The kinds of a brief record's values: docs/recording.md. */
+enum { BRIEF_NULL, BRIEF_TENSOR, BRIEF_INTEGER, BRIEF_NUMBER, BRIEF_SCALAR, BRIEF_INTEGERS, BRIEF_BOOLEANS, BRIEF_FAR_TENSOR };
+enum { BRIEF_REPEATABLE = 1, BRIEF_WORKSPACE = 2, BRIEF_SITE = 4 };
 
 int64_t thread_id(void);
 int32_t current_device(void);
@@ -57,6 +58,8 @@ void late_status(const void *stream, int status);
 uint64_t recorder_launches(void);
 /* Records a launch that has one phase, before it is called. */
 layer_launch *record_launch(const layer_frame *frame, layer_operator *operator, const layer_value *values, const void *stream);
+/* The operator that stands for one of which the type and the numbers of tensors are known. The lock is held. */
+layer_operator *single_operator(const char *type, int inputs, int outputs);
 /* A thread ends: what it keeps for calls is freed. */
 void calls_forget_thread(void);
 /* Adds to the record of the call that has just returned: its communicator and ticket to the arguments, and the keys of its buffers. */
