@@ -32,7 +32,11 @@ from ascend_aclnn.layer.exports import read_library
 
 CSRC = Path(__file__).parent / "csrc"
 EMULATOR = PACKAGE / "emulator" / "csrc"
-SHARED = (EMULATOR / "ascendcl" / "core" / "frames.c", EMULATOR / "ascendcl" / "core" / "frames.h")
+SHARED = (  # what it has of the emulated device's
+    EMULATOR / "ascendcl" / "core" / "frames.c",
+    EMULATOR / "ascendcl" / "core" / "frames.h",
+    EMULATOR / "atb" / "atb_layout.h",
+)
 CORE = "libascend_layer.so"
 HOME = "cann"  # by this part of the path of a library MindSpore finds where CANN is
 MARK = "layer.json"  # in lib64 of a layer: what it stands in front of, and what it leaves out
@@ -134,7 +138,7 @@ class _Shims:
         self.sources = work / "build"
         self.sources.mkdir()
         self.include = self.sources / "include"
-        headers.write(self.include)
+        headers.write(self.include, with_operators=False)  # shims declare what they have themselves
         (self.sources / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
         self._compiler = compiler
         self._flags = [*FLAGS, "-ftls-model=initial-exec", "-fexceptions", "-Wno-unused-parameter"]
@@ -149,6 +153,7 @@ class _Shims:
     def linked(self, target: Path, parts: Iterable[Path], needed: Iterable[str]) -> None:
         """``needed``: libraries in the order in which they are loaded."""
         link = [self._compiler, "-shared", "-pthread", "-Wl,-z,now", "-Wl,-z,nodelete", "-Wl,--no-undefined"]
+        link += ["-Wl,-Bsymbolic-functions"] if target.name == CORE else []
         link += ["-Wl,-rpath,$ORIGIN", f"-Wl,-soname,{target.name}", "-o", str(target), *map(str, parts)]
         run_compiler([*link, "-Wl,--no-as-needed", *needed])
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn import catalog
-from ascend_aclnn.catalog import Operator
+from ascend_aclnn.catalog import Operator, atb
 from ascend_aclnn.catalog.headers import Change, operators_from_header, parse_prototypes
 from ascend_aclnn.emulator import protocol
 from ascend_aclnn.emulator.build import headers
+from ascend_aclnn.emulator.build.atb import on_host, structure_lines
 from ascend_aclnn.emulator.build.generated import MAX_WORKSPACE
 
 # The functions beside operators that are recorded: memory, copies, streams, events, devices, captured graphs, collectives.
@@ -47,6 +48,7 @@ _BEFORE = {
     "aclDestroyAclOpExecutor": "layer_forget_executor(executor);",
     **dict.fromkeys(("aclrtFree", "aclrtResetDevice", "aclrtResetDeviceForce", "aclFinalize"), "layer_received();"),
 }
+_HANDLE = re.compile("acl(Create|Destroy)(Tensor|Scalar|(Int|Float|Bool)Array|(Tensor|Scalar)List)")
 _LIST = "layer_made_list(result_, (const void *const *)value, size);"
 _ADDRESS = "if (result_ == 0) layer_moved_tensor(tensor, addr);"
 _MEMBER_ADDRESS = "if (result_ == 0) layer_moved_member(tensors, relativeIndex, addr);"
@@ -214,46 +216,76 @@ def operator_lines(operators: Sequence[Operator], exports: Collection[str]) -> I
         yield from _operator(operator, exports)
 
 
-def unknown_lines(names: Iterable[str]) -> Iterator[str]:
-    """Phase two of operators whose prototype is not known; what phase one takes is passed through."""
+def unknown_lines(names: Iterable[str], stream: str = "stream") -> Iterator[str]:
+    """Phase two of operators whose prototype is not known; what phase one takes is passed through.
+
+    ``stream`` is what the stream is in C, where the last argument is something else.
+    """
     for name in names:
         yield f'static layer_operator operator_{name} = {{"{name}", "", "", NULL, 0, 0}};'
         parameters = "void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream"
         yield f"LAYER aclnnStatus {name}({parameters});\nLAYER aclnnStatus {name}({parameters}) {{"
         yield "    static void *slot_;\n    LAYER_ENTER;"
         yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
-        yield f"    layer_launch *launch_ = layer_before_unknown(&frame_, &operator_{name}, workspace, workspaceSize, stream);"
+        yield f"    layer_launch *launch_ = layer_before_unknown(&frame_, &operator_{name}, workspace, workspaceSize,"
+        yield f"                                                 (void *)(uintptr_t){stream});"
         yield "    aclnnStatus status_ = real_(workspace, workspaceSize, executor, stream);"
         yield "    layer_after_phase_two(launch_, status_);"
         yield "    return status_;\n}"
 
 
-_ATB = re.compile(
-    r"_ZN3atb15CreateOperationI((?:NS?_?)?[^E]+)E.*OperationE"
-)  # by the type of the operation's parameter
+# By the type of the operation's parameter.
+_ATB_CREATE = re.compile(r"_ZN3atb15CreateOperationI((?:NS?_?)?[^E]+)E.*OperationE")
+_ATB_UPDATE = re.compile(r"_ZN3atb20UpdateOperationParamI.+PNS_9OperationERKT_")
+_ATB_DESTROY = "_ZN3atb16DestroyOperationEPNS_9OperationE"
 
 
 def atb_lines(exports: Collection[str]) -> Iterator[str]:
-    """ATB's operations as they are made, and phase two of its functions. Setup and Execute are virtual: no shim has them."""
+    """ATB's operations, from which Setup and Execute follow, and phase two of its C functions."""
     yield _PREAMBLE
     yield 'static const char *const names_atb[] = {"type", "operation"};'
     yield 'static const layer_function function_atb = {"atb::CreateOperation", "so", names_atb};'
+    known = {f"{name}Param": atb.get(name) for name in atb.names()}
     for name in sorted(exports):
-        match = _ATB.fullmatch(name)
-        if match is None:
-            continue
-        kind = "::".join(part for part in re.split(r"[0-9]+", match[1].replace("NS_", "")) if part)
-        yield f"LAYER int {name}(const void *parameter, void **operation);"
-        yield f"LAYER int {name}(const void *parameter, void **operation) {{"
-        yield "    static void *slot_;\n    LAYER_ENTER;"
-        yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
-        yield "    int status_ = real_(parameter, operation);"
-        yield f'    const layer_value values_[] = {{{{.pointer = "{kind}"}}, {{.pointer = operation}}}};'
-        yield "    layer_call(&frame_, &function_atb, values_, status_);"
-        yield "    return status_;\n}"
-    yield from unknown_lines(
-        name for name in sorted(exports) if name.startswith("Atb") and f"{name}GetWorkspaceSize" in exports
-    )
+        if match := _ATB_CREATE.fullmatch(name):
+            kind = "::".join(part for part in re.split(r"[0-9]+", match[1].replace("NS_", "")) if part)
+            yield from _operation_kind(name, kind, known.get(kind.removeprefix("infer::")))
+            lines = ["layer_call(&frame_, &function_atb, values_, status_);"]
+            lines += [f"if (status_ == 0) layer_made_operation(&frame_, &kind_{name}, parameter, *operation);"]
+            values = f'{{.pointer = "{kind}"}}, {{.pointer = operation}}'
+            yield from _atb_function(name, "const void *parameter, void **operation", "", values, lines)
+        elif _ATB_UPDATE.fullmatch(name):
+            lines = ["if (status_ == 0) layer_changed_operation(parameter, operation);"]
+            yield from _atb_function(name, "void *operation, const void *parameter", "", "", lines)
+        elif name == _ATB_DESTROY:
+            yield from _atb_function(name, "void *operation", "layer_forget_operation(operation);", "", [])
+    pairs = [name for name in sorted(exports) if name.startswith("Atb") and f"{name}GetWorkspaceSize" in exports]
+    yield from unknown_lines(pairs, "layer_stream_of(stream)")
+
+
+def _operation_kind(symbol: str, kind: str, operation: Optional[atb.Operation]) -> Iterator[str]:
+    """The ``layer_operation`` of a function that makes some."""
+    name = f"{kind.rpartition('::')[2].removesuffix('Param')}Operation"
+    if operation is None:
+        yield f'static const layer_operation kind_{symbol} = {{.name = "{name}"}};'
+        return
+    yield from structure_lines(operation, "layer_value")
+    yield from _described(operation.operator)
+    counts = f"{len(operation.inputs)}, {len(operation.values)}, {len(operation.outputs)}, {on_host(operation)}u"
+    functions = f"present_{operation.name}, read_{operation.name}"
+    yield f'static const layer_operation kind_{symbol} = {{"{name}", &operator_{name}, {counts}, {functions}}};'
+
+
+def _atb_function(name: str, parameters: str, before: str, values: str, after: Iterable[str]) -> Iterator[str]:
+    arguments = ", ".join(parameter.split()[-1].lstrip("*") for parameter in parameters.split(","))
+    yield f"LAYER int {name}({parameters});\nLAYER int {name}({parameters}) {{"
+    yield f"    static void *slot_;\n    {'LAYER_ENTER' if values else 'LAYER_PASS; (void)frame_'};"
+    yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
+    yield f"    {before}\n    int status_ = real_({arguments});"
+    if values:
+        yield f"    const layer_value values_[] = {{{values}}};"
+    yield from (f"    {line}" for line in after)
+    yield "    return status_;\n}"
 
 
 def vendors_operators(exports: Collection[str], include: Path) -> tuple[list[Operator], list[str]]:
@@ -338,7 +370,9 @@ def _function(name: str, row: dict[str, Any]) -> Iterator[str]:
         yield from _names(name, [parameter for parameter, _ in row["params"]])
         yield f'static const layer_function function_{name} = {{"{name}", "{kinds}", names_{name}}};'
     yield f"LAYER {headers.prototype(name, row).rstrip(';')} {{"
-    yield f"    static void *slot_;\n    {'LAYER_ENTER' if recorded else 'LAYER_PASS'};"
+    alone = _HANDLE.fullmatch(name) is not None  # nothing that is recorded is called within it
+    begin = "" if alone else f" {'LAYER_ENTER' if recorded else 'LAYER_PASS'};"
+    yield f"    static void *slot_;{begin}"
     yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
     if name in _BEFORE:
         yield f"    {_BEFORE[name]}"
@@ -357,7 +391,7 @@ def _function(name: str, row: dict[str, Any]) -> Iterator[str]:
         values = ", ".join(_boxed(_kind(ctype), parameter) for parameter, ctype in row["params"]) or "{.integer = 0}"
         yield f"    const layer_value values_[] = {{{values}}};"
         yield f"    layer_call(&frame_, &function_{name}, values_, result_);"
-    else:
+    elif not alone:
         yield "    (void)frame_;"
     yield "    return result_;\n}"
 
@@ -403,13 +437,8 @@ def _names(name: str, parameters: Sequence[str]) -> Iterator[str]:
 def _operator(operator: Operator, exports: Collection[str]) -> Iterator[str]:
     name = operator.name
     one, two = (text.rstrip(";") for text in headers.operator_prototypes(operator))
-    letters = {"in": "i", "out": "o", "inout": "x"}
-    directions = "".join(letters[parameter.direction] for parameter in operator.parameters)
     values = ", ".join(f"{{.{protocol.member(p.kind)} = {p.name}}}" for p in operator.parameters) or "{.integer = 0}"
-    yield from _names(name, [parameter.name for parameter in operator.parameters])
-    yield f"static layer_operator operator_{name} = {{"
-    kinds = protocol.kinds(operator)
-    yield f'    "{name}", "{kinds}", "{directions}", names_{name}, {len(operator.parameters)}, 0}};'
+    yield from _described(operator)
     phases = [operator.phase_one]
     if f"{name}GetMaxWorkspaceSize" in exports and name in MAX_WORKSPACE:
         phases.append(f"{name}GetMaxWorkspaceSize")
@@ -431,6 +460,16 @@ def _operator(operator: Operator, exports: Collection[str]) -> Iterator[str]:
     yield f"    aclnnStatus status_ = real_(workspace, workspaceSize, executor, {more}stream);"
     yield "    layer_after_phase_two(launch_, status_);"
     yield "    return status_;\n}"
+
+
+def _described(operator: Operator) -> Iterator[str]:
+    """The ``layer_operator`` of an operator."""
+    letters = {"in": "i", "out": "o", "inout": "x"}
+    directions = "".join(letters[parameter.direction] for parameter in operator.parameters)
+    yield from _names(operator.name, [parameter.name for parameter in operator.parameters])
+    yield f"static layer_operator operator_{operator.name} = {{"
+    count = len(operator.parameters)
+    yield f'    "{operator.name}", "{protocol.kinds(operator)}", "{directions}", names_{operator.name}, {count}, 0}};'
 
 
 def _quoted(text: str) -> str:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ascend_aclnn import catalog
 from ascend_aclnn.backends.interface import current_backend
-from ascend_aclnn.catalog import Operator
+from ascend_aclnn.catalog import Operator, atb
 from ascend_aclnn.core.errors import AclError, UnsupportedOperator, status_name
 from ascend_aclnn.core.streams import synchronize
 from ascend_aclnn.core.tensor import Tensor
@@ -177,6 +177,8 @@ def _compare_again(recording: Recording, launch: Launch, outcome: Outcome) -> No
 
 
 def _operator(launch: Launch) -> Operator:
+    if launch.operator.name.removesuffix("Operation") in atb.names():
+        raise Unavailable("it is an operation of ATB's, which is not replayed")
     if not launch.operator.name.startswith("acl"):
         raise Unavailable("it is a single operator (aclopExecuteV2), whose attributes are not recorded")
     try:

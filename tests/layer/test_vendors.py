@@ -16,6 +16,7 @@ from ascend_aclnn.layer import run as layer_run
 from ascend_aclnn.layer.build import VENDORS, layer_of
 from ascend_aclnn.recording import Call, Recording
 
+ATB_CALLER = Path(__file__).parents[1] / "emulator" / "atb_caller.cpp"
 SAMPLE = Path(__file__).parents[2] / "samples" / "vendor_operator"
 DECLARED = str(SAMPLE / "scaled_rows.py")
 
@@ -128,18 +129,39 @@ def test_a_vendor_is_found_by_the_library_path_and_stays_in_its_order(
         assert [launch.operator.name for launch in recording.launches] == ["aclnnMystery"]
 
 
-ATB = """
-import ctypes
-made = ctypes.CDLL("libatb.so")["_ZN3atb15CreateOperationINS_5infer11LinearParamEEEiRKT_PPNS_9OperationE"]
-operation = ctypes.c_void_p()
-print(made(ctypes.create_string_buffer(256), ctypes.byref(operation)), bool(operation))
-"""
-
-
-def test_operations_of_atb_are_seen_as_they_are_made(emulator_home: Path, tmp_path: Path) -> None:
-    variables = layer_run.environment(layer_run.Options(tmp_path / "a.aclnn"), emulated_environment(emulator_home))
-    assert run([sys.executable, "-c", ATB], variables).stdout == "0 True\n"
+def test_operations_of_atb_are_launches(emulator_home: Path, tmp_path: Path) -> None:
+    """Setup and Execute are virtual functions of C++: the layer puts itself into the table of each operation that is made."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler (g++)")
+    program, home = tmp_path / "caller", emulator_home / "atb" / "cxx_abi_1"
+    places = [f"-I{home / 'include'}", f"-L{home / 'lib'}", "-latb", "-lnnopbase", "-lascendcl"]
+    subprocess.run([compiler, "-std=c++17", str(ATB_CALLER), "-o", str(program), *places], check=True)
+    plain = {**emulated_environment(emulator_home), "ATB_HOME_PATH": str(home)}
+    variables = layer_run.environment(layer_run.Options(tmp_path / "a.aclnn", data="all"), plain)
+    done = run([str(program)], variables)
+    results = [line for line in done.stdout.splitlines() if " result " in line]
+    assert [line.rpartition("result ")[2] for line in results] == ["15 30 35 45", "20 40 40 50"], done.stderr
     with Recording(tmp_path / "a.aclnn") as recording:
-        (call,) = (event for event in recording.events() if isinstance(event, Call))
-        assert (call.name, call.status, call.arguments["type"]) == ("atb::CreateOperation", 0, "infer::LinearParam")
-        assert call.arguments["operation"] != 0
+        assert recording.ended is not None
+        made = [event for event in recording.events() if isinstance(event, Call) and event.name.startswith("atb::")]
+        assert [call.arguments["type"] for call in made][:2] == ["infer::LinearParam", "infer::PagedAttentionParam"]
+        products = [launch for launch in recording.launches if launch.operator.name == "LinearOperation"]
+        assert len(products) == 2 and all(launch.statuses == (0, 0) for launch in products)
+        stream = next(
+            e.arguments["stream"] for e in recording.events() if getattr(e, "name", "") == "aclrtCreateStream"
+        )
+        for launch, last in zip(products, ([15, 30, 35, 45], [20, 40, 40, 50])):
+            named = {name: value.content for name, value in launch.named.items()}
+            assert launch.stream == stream and launch.left_out == ""
+            assert (named["transposeA"], named["transposeB"], named["hasBias"], named["enAccum"]) == (1, 0, 0, 1)
+            assert recording.array(named["x"]).tolist() == [[1, 2], [3, 1]] and named["bias"] is None
+            assert recording.array(named["out"], "after").ravel().tolist() == last
+        attention = [launch for launch in recording.launches if launch.operator.name == "PagedAttentionOperation"]
+        assert len(attention) == 8 and all(launch.statuses[0] and launch.error for launch in attention[:7])
+        assert attention[0].named["headNum"].content == 2 and attention[0].named["contextLens"].content == (3,)
+        assert attention[7].statuses[0] == 0 and attention[7].statuses[1] != 0  # set up, and executed without tensors
+        few = next(
+            launch for launch in attention if len(launch.values) == 5
+        )  # a tensor less than the parameters ask for
+        assert few.operator.parameters == ("input0", "input1", "input2", "input3", "output0")

@@ -34,7 +34,8 @@ def operation_lines() -> Iterator[str]:
         yield from _function(function, atb.get(function.operation))
 
 
-def _operation(operation: Operation) -> Iterator[str]:
+def structure_lines(operation: Operation, value: str) -> Iterator[str]:
+    """The structure of an operation's parameters in C; which inputs and outputs are there; its values, each a ``value``."""
     name = operation.name
     structure = f"const {name}_structure *op"
     yield f"/* {name} */\ntypedef struct {{"
@@ -51,11 +52,17 @@ def _operation(operation: Operation) -> Iterator[str]:
         for bit, slot in enumerate((*operation.inputs, *operation.outputs))
     ]
     yield "    return " + " | ".join(bits) + ";\n}\n"
-    yield f"static void read_{name}(const void *structure, emu_value *values) {{\n    {structure} = structure;"
-    for at, value in enumerate(operation.values):
-        member = "number" if value.ctype == "double" else "integer"
-        yield f"    values[{at}].{member} = {_PARAMETERS}{value.member};"
+    yield f"static void read_{name}(const void *structure, {value} *values) {{\n    {structure} = structure;"
+    for at, one in enumerate(operation.values):
+        member = "number" if one.ctype == "double" else "integer"
+        yield f"    values[{at}].{member} = {_PARAMETERS}{one.member};"
     yield "}\n"
+
+
+def _operation(operation: Operation) -> Iterator[str]:
+    name = operation.name
+    structure = f"const {name}_structure *op"
+    yield from structure_lines(operation, "emu_value")
     yield f"static bool is_reserved_clear_{name}(const void *structure) {{\n    {structure} = structure;"
     for field in operation.fields:
         if field.reserved:
@@ -64,8 +71,7 @@ def _operation(operation: Operation) -> Iterator[str]:
     yield f"static const emu_atb_kind kind_{name} = {{"
     yield f'    "{name}Operation",\n    {_described(operation.operator)},\n    {_described(operation.parameter_operator)},'
     counts = len(operation.inputs), len(operation.values), len(operation.outputs)
-    on_host = sum(1 << bit for bit, slot in enumerate(operation.inputs) if slot.on_host)
-    yield f"    sizeof({name}_structure), {', '.join(map(str, counts))}, {on_host}u,"
+    yield f"    sizeof({name}_structure), {', '.join(map(str, counts))}, {on_host(operation)}u,"
     yield f"    present_{name}, read_{name}, is_reserved_clear_{name},\n}};\n"
     for symbol, parameters, call in (
         (
@@ -86,6 +92,11 @@ def _operation(operation: Operation) -> Iterator[str]:
     ):
         yield f"LINK atb_status {symbol}({parameters});"
         yield f"LINK atb_status {symbol}({parameters}) {{ return {call}; }}\n"
+
+
+def on_host(operation: Operation) -> int:
+    """A bit for each input that ATB reads on the host."""
+    return sum(1 << bit for bit, slot in enumerate(operation.inputs) if slot.on_host)
 
 
 def _mangled(function: str, name: str, parameters: str) -> str:

@@ -99,6 +99,21 @@ LAYER layer_launch *layer_before_single(const layer_frame *frame, const char *ty
                                         const void *const *input_buffers, int outputs, const void *const *output_descs,
                                         const void *const *output_buffers, const void *stream);
 
+/* A kind of ATB's operations. `operator`: NULL where the structure of its parameters is not known; then only its tensors are recorded. */
+typedef struct {
+    const char *name;
+    layer_operator *operator;
+    uint32_t ins, values, outs;
+    uint64_t on_host; /* a bit for each input that is read on the host */
+    uint64_t (*present)(const void *structure); /* a bit for each input, then each output, that there is */
+    void (*read)(const void *structure, layer_value *values);
+} layer_operation;
+LAYER void layer_made_operation(const layer_frame *frame, const layer_operation *kind, const void *structure, void *operation);
+LAYER void layer_changed_operation(const void *structure, void *operation);
+LAYER void layer_forget_operation(void *operation);
+/* The stream of an atb::Context. */
+LAYER const void *layer_stream_of(const void *context);
+
 /* What follows from single functions. */
 LAYER void layer_made_tensor(const void *tensor, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides,
                              int64_t offset, int format, const int64_t *storage, uint64_t storage_rank, const void *data);
