@@ -358,7 +358,18 @@ def test_data_that_say_nothing_are_refused(text: str) -> None:
 # ------------------------------------------------------------------------------------------------- foreign exports
 
 STAND_INS = {
-    "libascendcl.so": 'extern "C" int aclInit(const char *) { return 0; }\nnamespace ge { int Version(long) { return 42; } }',
+    "libascendcl.so": (
+        'extern "C" { int aclInit(const char *) { return 0; } int aclrtSynchronizeStream(void *) { return 0; }\n'
+        "int aclrtMemcpy(char *to, unsigned long, const char *from, unsigned long count, int) {\n"
+        "    for (unsigned long i = 0; i < count; i++) to[i] = from[i];\n    return 0;\n} }\n"
+        "namespace ge { int Version(long) { return 42; } }"
+    ),
+    "libhccl.so": (  # of a CANN that is newer than the emulated device of these tests
+        'extern "C" { int HcclGetRankSize(void *, unsigned *ranks) { *ranks = 2; return 0; }\n'
+        "int HcclGetRankId(void *, unsigned *rank) { *rank = 0; return 0; }\n"
+        "int HcclGetCommName(void *, char *name) { name[0] = 'g'; name[1] = 0; return 0; }\n"
+        "int HcclAlltoAllVC(void *, void *, int, float *to, int, void *, void *) { to[3] = 9; return 0; } }"
+    ),
     "libnnopbase.so": 'extern "C" { void *aclCreateTensor() { return 0; } bool CanUsePTACache(const char *) { return true; } }',
     "libopapi.so": (
         'extern "C" { int aclnnAddGetWorkspaceSize(void *, void *, void *, void *, unsigned long *, void **) { return 3; }\n'
@@ -407,6 +418,28 @@ print(base.CanUsePTACache(b"aclnnAdd"))
         check=True,
     )
     run([str(linked)], environ, 42)
+
+
+MATRIX = """
+import ctypes
+hccl = ctypes.CDLL("libhccl.so")
+ctypes.CDLL("libascendcl.so")
+counts, sent, came = (ctypes.c_uint64 * 4)(1, 2, 3, 1), (ctypes.c_float * 4)(1, 2, 3, 4), (ctypes.c_float * 5)()
+print(hccl.HcclAlltoAllVC(sent, counts, 4, came, 4, ctypes.c_void_p(1), None))
+"""
+
+
+def test_a_matrix_of_counts_says_what_a_rank_sends_and_gets(stand_in: Path, tmp_path: Path) -> None:
+    environ = {"LD_LIBRARY_PATH": f"{build_layer(stand_in) / 'lib64'}:{stand_in}", "ASCEND_LAYER_DATA": "all"}
+    environ["ASCEND_LAYER_RECORD"] = str(tmp_path / "a.aclnn")
+    assert run([sys.executable, "-c", MATRIX], {**os.environ, **environ}).stdout == "0\n"
+    with Recording(tmp_path / "a.aclnn") as recording:
+        (call,) = (event for event in recording.events() if isinstance(event, Call))
+        assert (call.arguments["group"], call.arguments["rank"], call.arguments["ranks"]) == ("g", 0, 2)
+        values = {name: recording.data(key) for name, key in call.data.items()}
+        assert np.frombuffer(values["sendCountMatrix"], np.uint64).tolist() == [1, 2, 3, 1]  # [from][to]
+        assert np.frombuffer(values["sendBuf"], np.float32).tolist() == [1, 2, 3]
+        assert np.frombuffer(values["recvBuf"], np.float32).tolist() == [0, 0, 0, 9]
 
 
 def test_a_library_tells_its_functions(stand_in: Path) -> None:
