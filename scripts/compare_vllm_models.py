@@ -88,7 +88,7 @@ ROWS = {
     "data-parallel-2-moe": Row("qwen3_moe", options=(_REPLICAS, ("enable_expert_parallel", True))),
     # vllm-ascend's connector with Mooncake's transport (pip install mooncake-transfer-engine-npu, apt install libibverbs1).
     "kv-transfer": Row("llama", length=200, transfers=True),
-    "kv-transfer-mla": Row("deepseek_v2", length=200, transfers=True),
+    "kv-transfer-mla": Row("deepseek_v2", "bfloat16", length=200, transfers=True),
     "sleep": Row("llama", options=_SLEEP, sleeps=1),
     "sleep-2": Row("llama", options=_SLEEP, sleeps=2),
 }
@@ -157,7 +157,7 @@ def generate(directory: Path, row: Row, part: str = "") -> None:
         "max_model_len": 512,
         "max_num_seqs": 4,
         "enforce_eager": True,
-        "gpu_memory_utilization": 0.05,
+        "gpu_memory_utilization": 0.02,
         **_SMALL,
     }
     options |= {"enable_prefix_caching": False, "enable_lora": row.lora, **dict(row.options)}

@@ -1,4 +1,5 @@
-// Two engines of adxl in two processes: `caller server NAME` and `caller client NAME ADDRESS LATER`. Prints statuses and values.
+// Two engines of adxl in two processes: `caller server NAME` and
+// `caller client NAME ADDRESS LATER MILLISECONDS`, how long transfers may take. Prints statuses and values.
 #include "acl/acl.h"
 #include "adxl/adxl_engine.h"
 
@@ -55,7 +56,7 @@ int serve(const char *name) {
     return aclrtFree(block) + aclrtFree(later);
 }
 
-void ask(const char *name, uintptr_t there, uintptr_t later) {
+void ask(const char *name, uintptr_t there, uintptr_t later, int32_t wait) {
     AdxlEngine engine;
     std::cout << "connect before " << engine.Connect(name) << "\n";
     std::cout << "options " << engine.Initialize("127.0.0.1", {{adxl::OPTION_AUTO_CONNECT, "2"}}) << " "
@@ -63,7 +64,7 @@ void ask(const char *name, uintptr_t there, uintptr_t later) {
     int32_t *block = new_block(0), *other = new_block(0);
     uintptr_t here = reinterpret_cast<uintptr_t>(block);
     adxl::MemHandle handle = registered(engine, block);
-    auto read = [&](AdxlEngine &from, std::vector<TransferOpDesc> parts) { return from.TransferSync(name, adxl::READ, parts, 60000); };
+    auto read = [&](AdxlEngine &from, std::vector<TransferOpDesc> parts) { return from.TransferSync(name, adxl::READ, parts, wait); };
     std::vector<TransferOpDesc> all{{here, there, BYTES}};
     std::cout << "not connected " << read(engine, all) << " " << engine.Disconnect(name) << "\n";
     std::cout << "nobody " << engine.Connect("127.0.0.1:9", 50) << "\n";
@@ -102,7 +103,7 @@ int main(int count, char **arguments) {
     ge::AscendString empty, text("engine"), same("engines", 6);
     if (text != same || !(empty < text) || empty.GetLength() != 0 || std::string(same.GetString()) != "engine") return 2;
     if (role == "server") serve(arguments[2]);
-    else ask(arguments[2], std::stoull(arguments[3]), std::stoull(arguments[4]));
+    else ask(arguments[2], std::stoull(arguments[3]), std::stoull(arguments[4]), std::stoi(arguments[5]));
     aclrtResetDevice(role == "server" ? 0 : 1);
     return aclFinalize();
 }

@@ -47,7 +47,7 @@ def test_two_processes(program: Path, emulator_home: Path) -> None:
         assert server.stdin is not None and server.stdout is not None
         lines = [server.stdout.readline().strip() for _ in range(4)]
         assert lines[:2] == ["server 0 503900", "register 0"]  # a second engine cannot have the name
-        with start(program, emulator_home, "client", name, *lines[2:]) as client:
+        with start(program, emulator_home, "client", name, *lines[2:], "60000") as client:
             assert client.stdin is not None and client.stdout is not None
             before = [client.stdout.readline().strip() for _ in range(6)]
             server.stdin.write("\n")
@@ -93,7 +93,7 @@ def test_an_engine_that_dies(program: Path, emulator_home: Path) -> None:
             assert server.stdin is not None and server.stdout is not None
             lines = [server.stdout.readline().strip() for _ in range(4)]
             assert lines[0] == "server 0 503900"
-            with start(program, emulator_home, "client", name, *lines[2:]) as client:
+            with start(program, emulator_home, "client", name, *lines[2:], "100") as client:
                 assert client.stdin is not None and client.stdout is not None
                 assert [client.stdout.readline() for _ in range(6)][-1].startswith("connect 0")
                 server.kill()
