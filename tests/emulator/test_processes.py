@@ -253,6 +253,18 @@ def stop(pid: int) -> None:
     wait_until(lambda: state(pid) == "T", "the device process does not stop")
 
 
+@client(ASCEND_EMULATOR_DEVICES="2")
+def test_threads_of_blas_sleep_soon_in_a_device_process_unless_the_client_says_when(cann: Cann) -> None:
+    name = "OPENBLAS_THREAD_TIMEOUT"
+    os.environ.pop(name, None)
+    for device, value in ((0, "16"), (1, "20")):
+        cann.aclrtSetDevice(device)
+        cann.aclrtFree(cann.malloc(64))
+        variables = Path(f"/proc/{cann.device_pid(device)}/environ").read_bytes().split(b"\0")
+        assert [v for v in variables if v.startswith(name.encode())] == [f"{name}={value}".encode()]
+        os.environ[name] = "20"
+
+
 @client()
 def test_neither_signals_nor_spurious_wake_ups_end_a_wait(cann: Cann) -> None:
     """Of a client for a device process that is slow, and of an idle device process."""

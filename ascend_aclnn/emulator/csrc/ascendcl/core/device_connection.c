@@ -70,15 +70,26 @@ void emu_buffer_free(emu_buffer *buffer) {
 
 /* ---------------------------------------------------------------------------------------------------------- the process */
 
+/* A thread of NumPy's BLAS sleeps after 2^16 cycles, about as long as it takes to wake. OpenBLAS itself has 2^26: its threads
+ * would spin on from one product to the next, on a processor that the client's threads could use. */
+#define BLAS_TIMEOUT "OPENBLAS_THREAD_TIMEOUT="
+static char blas_timeout[] = BLAS_TIMEOUT "16";
+
+static bool begins_with(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
+
 /* The environment without variables that would load other Python code, or the client's libraries, into the device process. */
-static char **clean_environment(void) {
+static char **device_environment(void) {
     size_t count = 0, copied = 0;
+    bool has_timeout = false;
     while (environ[count] != NULL) count++;
-    char **result = calloc(count + 1, sizeof *result);
+    char **result = calloc(count + 2, sizeof *result);
     if (result == NULL) return NULL;
     for (size_t i = 0; i < count; i++) {
-        if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 && strncmp(environ[i], "PYTHON", 6) != 0) result[copied++] = environ[i];
+        if (begins_with(environ[i], "LD_PRELOAD=") || begins_with(environ[i], "PYTHON")) continue;
+        has_timeout = has_timeout || begins_with(environ[i], BLAS_TIMEOUT);
+        result[copied++] = environ[i];
     }
+    if (!has_timeout) result[copied] = blas_timeout;
     return result;
 }
 
@@ -156,7 +167,7 @@ static int spawn(emu_device *device, int control) {
     snprintf(ring, sizeof ring, "%s/libaclemu_ring.so", emu_directory());
     snprintf(base, sizeof base, "%p", (void *)device->base);
     char *arguments[] = {python, "-I", "-S", "-c", BOOT, path, ring, base, NULL};
-    char **environment = clean_environment();
+    char **environment = device_environment();
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t signals, every_signal;
