@@ -81,6 +81,7 @@ def _by_position(name: str, function: Callable[[NamedArguments], Any], raw: bool
 _DECLARED: set[str] = set()
 
 
+@functools.cache  # attention asks for thirty names that its version does not have
 def _check_known(operator: str, name: str) -> None:
     family = catalog.get(operator).family
     if name not in _DECLARED and name not in _known_names(family.replace("experimental/", "")):

@@ -94,3 +94,19 @@ def test_a_product_follows_its_weight(each_backend: object) -> None:
             y = ops.weight_quant_batch_matmul_v2(x, weight.astype(ml_dtypes.int4), scale, antiquant_group_size=32)
             assert np.allclose(y.astype(np.float64), golden, rtol=5e-3, atol=5e-2)
         weight[100, 31] = -weight[100, 31] ^ 1
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_products_of_few_rows_widen_a_weight_once(dtype: type) -> None:
+    generator = np.random.default_rng(1)
+    x, many = (generator.standard_normal((rows, 256)).astype(dtype) for rows in (3, 17))
+    weight = generator.standard_normal((320, 256)).astype(dtype).T
+    for place in range(3):
+        for _ in range(2):
+            expected = (np.float32(x) @ np.ascontiguousarray(np.float32(weight))).astype(dtype)
+            assert ops.mm(x, weight).tobytes() == ops.matmul(x, weight).tobytes() == expected.tobytes()
+        (widened,) = _unchanged._results.values()
+        assert (widened.value == np.float32(weight)).all()
+        weight[3, 5 * place] += 1  # not among those that the description samples
+    ops.mm(many, weight)
+    assert list(_unchanged._results.values())[0] is widened and len(_unchanged._results) == 1

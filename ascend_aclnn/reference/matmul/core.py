@@ -11,6 +11,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import BLOCK, Array, is_low_precision, matmul, round_into, widen
+from ascend_aclnn.reference._unchanged import of_unchanged
 from ascend_aclnn.reference.declare import reference
 
 _USE_FP16 = 2  # cubeMathType
@@ -29,9 +30,20 @@ def operand(x: Array, cube_math_type: int) -> Array:
     return np.asarray(_cube_operand(x, cube_math_type), order="C")
 
 
+_FEW_ROWS = 16  # of the first operand: with more of them the product takes longer than widening the second one
+
+
+def _cube_operands(a: Array, b: Array, cube_math_type: int) -> tuple[Array, Array]:
+    """Both operands. The second one is only widened once while its bytes stay the same, where that is most of the work."""
+    left = _cube_operand(a, cube_math_type)
+    if a.ndim == b.ndim == 2 and len(a) <= _FEW_ROWS and is_low_precision(b.dtype):
+        return left, of_unchanged(widen, [b])
+    return left, _cube_operand(b, cube_math_type)
+
+
 def product(a: Array, b: Array, cube_math_type: int = 0) -> Array:
     """a @ b, with the broadcasting of batches and the vectors of np.matmul."""
-    return matmul(_cube_operand(a, cube_math_type), _cube_operand(b, cube_math_type))
+    return matmul(*_cube_operands(a, b, cube_math_type))
 
 
 def _as(factor: Any, term: Array) -> Any:
@@ -54,7 +66,7 @@ def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> An
 def plain_product(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array]) -> None:
     if a.ndim > 2 and _by_batches(a, b, out[0]):
         return
-    a, b, target = _cube_operand(a, cube_math_type), _cube_operand(b, cube_math_type), out[0]
+    (a, b), target = _cube_operands(a, b, cube_math_type), out[0]
     fits = a.shape[:-2] == b.shape[:-2] and target.shape == (*a.shape[:-1], b.shape[-1]) and a.dtype == b.dtype
     if fits and a.ndim > 1 and target.dtype == a.dtype and target.flags.c_contiguous and target.flags.aligned:
         matmul(a, b, target)
