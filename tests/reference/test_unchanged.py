@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -97,7 +99,7 @@ def test_a_product_follows_its_weight(each_backend: object) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_products_of_few_rows_widen_a_weight_once(dtype: type) -> None:
+def test_products_of_few_rows_widen_a_weight_once(dtype: Any) -> None:
     generator = np.random.default_rng(1)
     x, many = (generator.standard_normal((rows, 256)).astype(dtype) for rows in (3, 17))
     weight = generator.standard_normal((320, 256)).astype(dtype).T
@@ -109,4 +111,5 @@ def test_products_of_few_rows_widen_a_weight_once(dtype: type) -> None:
         assert (widened.value == np.float32(weight)).all()
         weight[3, 5 * place] += 1  # not among those that the description samples
     ops.mm(many, weight)
-    assert list(_unchanged._results.values())[0] is widened and len(_unchanged._results) == 1
+    assert next(iter(_unchanged._results.values())) is widened
+    assert len(_unchanged._results) == 1
