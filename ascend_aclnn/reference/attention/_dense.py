@@ -24,6 +24,7 @@ _BIAS_AFTER, _BIAS_BEFORE, _SLOPES, _ROOT_SLOPES = range(4)
 SLOPE_TYPES = (_SLOPES, _ROOT_SLOPES)  # of a bias that is made from one slope per head
 
 _LARGEST_HALF = np.float32(65504)
+_LEAST = np.finfo(np.float32).min
 _SCORES = 1 << 22  # elements of one block of scores
 _TOGETHER = 1 << 17  # elements of scores up to which heads, and then batches, are computed together
 _WIDENED = 1 << 19  # elements of keys that are widened together
@@ -79,7 +80,7 @@ class _Masking(NamedTuple):
 
     def hidden(self, block: _HeadBlock, queries: int, heads: int, keys: int) -> Any:
         """True where a query of the block does not see a key; broadcasts to the scores."""
-        if self.mask is None:
+        if self.mask is None or (self.mode == _RIGHT_DOWN and queries == 1):  # the last query sees all keys
             return None
         i, j = np.arange(queries)[block.rows, None], np.arange(keys)
         late = keys - queries  # offset of the diagonal: the last query sees the last key
@@ -256,8 +257,7 @@ def forward(attention: Attention, layout: str) -> tuple[Array, Array, None, Arra
             if hidden is not None:
                 np.copyto(scores, -np.inf, where=hidden)
             block_max = scores.max(-1, keepdims=True, initial=-np.inf)
-            # The output of a query that sees no key is zero.
-            np.copyto(block_max, np.finfo(np.float32).min, where=np.isneginf(block_max))
+            np.maximum(block_max, _LEAST, out=block_max)  # the output of a query that sees no key is zero
             scores -= block_max
             np.exp(scores, out=scores)
             exp_sum = scores.sum(-1, keepdims=True)
@@ -307,7 +307,7 @@ def backward(
             if hidden is not None:
                 np.copyto(probs, -np.inf, where=hidden)
             if row_max is None or row_sum is None or row_max.size == 0:
-                probs -= np.maximum(probs.max(-1, keepdims=True), np.finfo(np.float32).min)
+                probs -= np.maximum(probs.max(-1, keepdims=True), _LEAST)
                 np.exp(probs, out=probs)
                 exp_sum = probs.sum(-1, keepdims=True)
             else:

@@ -42,8 +42,9 @@ class _Paged(NamedTuple):
         tokens = pages.shape[2]
         if -(-length // max(tokens, 1)) > self.table.shape[1]:
             raise DataError("blockTableOptional", f"has {self.table.shape[1]} pages for a sequence of {length} tokens")
-        check_range("blockTableOptional", self.table[batch, : -(-length // tokens)], 0, len(pages))
-        chosen = pages[self.table[batch, : -(-length // tokens)]].swapaxes(0, 1)
+        own = self.table[batch, : -(-length // tokens)]
+        check_range("blockTableOptional", own, 0, len(pages))
+        chosen = pages[own].swapaxes(0, 1)
         return np.asarray(chosen.reshape(chosen.shape[0], -1, chosen.shape[3])[:, :length])
 
 
