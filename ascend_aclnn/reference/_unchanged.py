@@ -50,12 +50,12 @@ def of_unchanged(function: Function, arrays: list[Optional[Array]], *options: Ha
         return known.value
     value = np.ascontiguousarray(function(*arrays, *options))
     value.flags.writeable = False
-    result = _Result([None if array is None else array.copy(order="K") for array in arrays], value)
     with _lock:
         _results.pop(key, None)
         _used.pop(key, None)
-        if _make_room(result.nbytes):
-            _results[key], _used[key] = result, time.monotonic()
+        if _make_room(_Result(arrays, value).nbytes):  # what does not fit is not copied
+            copies = [None if array is None else array.copy(order="K") for array in arrays]
+            _results[key], _used[key] = _Result(copies, value), time.monotonic()
     return value
 
 
