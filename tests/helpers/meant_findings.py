@@ -28,6 +28,10 @@ MEANT: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "test_handles": {
+        "test_a_device_address_of_before_the_end_is_not_taken_for_the_hosts": (
+            "memory/invalid-address",
+            "memory/unwritten-read",
+        ),
         "test_a_context_ends_under_the_threads_that_have_it": ("handle/use-after-destroy",),
         "test_an_executor_that_is_destroyed_while_it_runs_finishes_its_run": ("handle/use-after-destroy",),
         "test_only_one_thread_runs_an_executor_that_runs_once": ("handle/use-after-destroy",),
