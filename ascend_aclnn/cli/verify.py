@@ -66,7 +66,7 @@ def add_commands(subparsers: Any) -> None:
         type=Path,
         metavar="DIR",
         help=f"write DIR/{PAGE}, DIR/{RESULT} and a recording of each failure, DIR/{CASES}/NAME.aclnn; "
-        "a report that --time ended early goes on",
+        "a report that --time, or anything else, ended early goes on",
     )
     parser.add_argument(
         "--against",
@@ -110,9 +110,15 @@ def run(options: argparse.Namespace) -> int:
     report.outcomes += [Outcome(unit, left_out="not in this CANN") for unit in names if unit not in units]
     report.left = [unit for unit in units if unit not in done]
     status = 0
+
+    def save() -> None:
+        report.seconds = seconds + time.monotonic() - begin
+        if options.report is not None:
+            report.save(options.report)
+
     try:
         with _interruptible():
-            _verify(report, batches, minutes)
+            _verify(report, batches, minutes, save)
     except _Interruption as interruption:
         status = 128 + interruption.number
         report.stopped = f"interrupted; {len(report.left)} were not tried"
@@ -167,9 +173,10 @@ def _interruptible() -> Iterator[None]:
         restore()
 
 
-def _verify(report: Report, batches: Batches, minutes: Optional[float]) -> None:
-    """Tries the units that are left, until the time is up."""
+def _verify(report: Report, batches: Batches, minutes: Optional[float], save: Callable[[], None]) -> None:
+    """Tries the units that are left, until the time is up. Saves what there is, so that one that is killed goes on, too."""
     end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
+    due = 0.0
     with (
         _progress(len(report.left), report.sample > 0) as step,
         contextlib.closing(batches.outcomes(list(report.left))) as outcomes,
@@ -179,8 +186,12 @@ def _verify(report: Report, batches: Batches, minutes: Optional[float]) -> None:
                 report.outcomes.append(outcome)
                 report.left.remove(outcome.unit)
                 step(outcome)
-                if time.monotonic() > end:
+                start = time.monotonic()
+                if start > end:
                     break
+                if start > due:  # a result of thousands of cases takes a while: a tenth of the time at most
+                    save()
+                    due = time.monotonic() + 9 * (time.monotonic() - start)
         except NoDevice as error:
             report.stopped = f"{len(report.left)} were not tried: {error}"
             report.left = []

@@ -171,11 +171,12 @@ class Comparison:
         whole = self.svg() if path.suffix == ".svg" else pictures.page("comparison", [self._repr_html_()])
         path.write_text(whole, encoding="utf-8")
 
-    def svg(self) -> str:
-        """The picture that ``plot`` writes."""
-        verdict = "accurate" if self.accurate else "not accurate"
+    def svg(self, of: str = "", fault: str = "") -> str:
+        """The picture that ``plot`` writes; ``of`` says what was compared, ``fault`` why accurate results are wrong after all."""
+        verdict = "not accurate" if not self.accurate else "wrong" if fault else "accurate"
         facts = f"{self.standard}, {self.dtype.name}, {self.size} elements"
-        reasons = [*self.reason.split("; "), self.summary] if self.reason else []
+        reasons = [*self.reason.split("; "), self.summary] if self.reason else [fault] if fault else []
+        reasons = [of, *reasons] if of else reasons
         worst = [(str(list(d.index)), d.actual, d.golden, d.error) for d in self.worst]
         return pictures.svg(verdict, facts, reasons, self.histogram(), self._unit, self.heat_map(), worst)
 

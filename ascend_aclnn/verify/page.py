@@ -45,6 +45,8 @@ code, pre { font: .86em ui-monospace, "Noto Sans Mono", monospace; }
 svg { max-width: 100%; height: auto; display: block; fill: var(--ink); }
 svg [fill="#ffffff"] { fill: none; } svg [fill="#6e7781"] { fill: var(--muted); } svg text { fill: var(--ink); }
 svg line { stroke: var(--line); }
+figure { margin: .3rem 0; } button { font: inherit; font-size: .85rem; padding: .1rem .6rem; border: 1px solid var(--line);
+  border-radius: 6px; background: var(--soft); color: inherit; cursor: pointer; }
 [hidden] { display: none !important; }
 """
 
@@ -69,6 +71,30 @@ function go() {
   const unit = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (unit && unit.tagName === "DETAILS") { unit.hidden = false; unit.open = true; unit.scrollIntoView(); }
 }
+/* A picture as it was drawn, without the page's colours, in twice its size: what a comment of a bug report takes. */
+async function png(svg) {
+  const {width, height} = svg.viewBox.baseVal, image = new Image(), canvas = document.createElement("canvas");
+  image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(new XMLSerializer().serializeToString(svg));
+  await image.decode();
+  canvas.width = 2 * width;
+  canvas.height = 2 * height;
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise(done => canvas.toBlob(done, "image/png"));
+}
+async function copy(button) {
+  const figure = button.closest("figure"), blob = await png(figure.querySelector("svg"));
+  try {
+    await navigator.clipboard.write([new ClipboardItem({"image/png": blob})]);
+    button.textContent = "copied";
+  } catch (refused) { /* no right to the clipboard: a file, then */
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = figure.closest(".unit").id + ".png";
+    link.click();
+    button.textContent = "saved as " + link.download;
+  }
+}
+for (const button of document.querySelectorAll("figure button")) button.addEventListener("click", () => copy(button));
 for (const control of [search, family, ...boxes]) control.addEventListener("input", filter);
 addEventListener("hashchange", go);
 filter();
@@ -84,7 +110,7 @@ def page(result: dict[str, Any]) -> str:
     for unit in units:
         opened += state(unit) == "failed"
         parts.append(_unit(unit, state(unit) == "failed" and opened <= _OPEN))
-    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self'"
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -193,7 +219,11 @@ def _body(unit: dict[str, Any]) -> Iterator[str]:
         bins = _summed(judged)
         if bins:
             yield f"<h3>Errors in {title}</h3>"
-            yield _histogram(bins, f"{name}: elements by error, at most so many {title}")
+            yield _figure(_histogram(bins, f"{name}: elements by error, at most so many {title}"))
+    for case, output in outputs:
+        if output.get("picture"):
+            yield f"<h3>{_text(case)}: {_text(output['name'])}</h3>"
+            yield _figure(output["picture"])
     worst = _worst(outputs)
     if worst:
         yield "<h3>Worst elements</h3>"
@@ -265,6 +295,10 @@ def _histogram(bins: dict[str, int], title: str) -> str:
     bottom = _HEIGHT - 24
     parts = drawing.bars(_MARGIN, bottom, _WIDTH - 2 * _MARGIN, bottom - 22, bins)
     return drawing.picture(_WIDTH, _HEIGHT, title, parts)
+
+
+def _figure(picture: str) -> str:
+    return f'<figure>{picture}<button type="button">copy the picture</button></figure>'
 
 
 def _table(rows: Iterable[Iterable[Any]], head: Optional[Sequence[str]] = None) -> str:

@@ -29,6 +29,12 @@ def family(unit: str) -> str:
     return "checks" if unit in CHECKS else catalog.get(unit).family
 
 
+def _replace(directory: Path, name: str, content: str) -> None:
+    new = directory / f".{name}.new"
+    new.write_text(content, encoding="utf-8")
+    files.move(new, directory / name)
+
+
 @dataclasses.dataclass
 class Report:
     """The device, the outcome of each unit, and what ended the verification early, if anything did."""
@@ -83,10 +89,12 @@ class Report:
         from ascend_aclnn.verify.page import page  # only a report needs it
 
         result = self.to_json()
-        for name, content in ((RESULT, json.dumps(result, indent=1)), (PAGE, page(result))):
-            new = directory / f".{name}.new"
-            new.write_text(content, encoding="utf-8")
-            files.move(new, directory / name)
+        _replace(directory, RESULT, json.dumps(result, indent=1))
+        _replace(directory, PAGE, page(result))
+
+    def save(self, directory: Path) -> None:
+        """Writes ``result.json`` alone."""
+        _replace(directory, RESULT, json.dumps(self.to_json(), indent=1))
 
     def __str__(self) -> str:
         return "\n".join(line for part in (self._failures(), self._rows()) for line in part)

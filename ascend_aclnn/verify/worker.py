@@ -55,6 +55,7 @@ from ascend_aclnn.verify.judge import (
 from ascend_aclnn.verify.ranks import WORKS
 from ascend_aclnn.verify.samples import SAMPLES
 
+SHOWN = 2  # pictures of an operator's wrong outputs in the report's page; files have all
 WORST = 3  # elements of an accurate output that a report lists
 
 
@@ -73,6 +74,7 @@ class Worker:
         self._comm: Optional[Communicator] = None
         self._number: Optional[int] = None  # of the case at work
         self._sides: dict[str, Sides] = {}  # of the operator at work, by dtype
+        self._shown = 0  # pictures of the operator at work that the report's page has
 
     def describe(self) -> None:
         if self.numpy:
@@ -117,7 +119,7 @@ class Worker:
         self.tell({"event": "host"})
         left_out = self._why_not(operator)
         figures: dict[str, Any] = {}
-        done = refused = 0
+        done = refused = self._shown = 0
         if left_out is None and operator.name in WORKS:
             done, left_out = self._among_ranks(operator)
             self.tell({"event": "end", "unit": operator.name, "cases": done, "left_out": left_out})
@@ -195,14 +197,20 @@ class Worker:
         """For a report: how far the outputs are off, and pictures of those that are wrong."""
         if self.report is None:
             return
-        outputs = [_figures(output) for output in judgement.outputs]
-        event = {"event": "case", "unit": operator.name, "number": item.number, "case": item.case.label}
-        self.tell({**event, "outputs": outputs})
+        outputs = []
         for output in judgement.outputs:
+            outputs.append(_figures(output))
             if output.fault and output.comparison is not None:
                 name = re.sub(r"[^\w\[\]]+", "-", output.name)
+                title = f"{operator.name}/{item.number:04} {item.case.label}: {output.name}, on {self.soc}"
+                drawn = output.comparison.svg(title, output.fault)
                 picture = self.report / "cases" / f"{operator.name}-{item.number:04}.{name}.svg"
-                picture.write_text(output.comparison.svg(), encoding="utf-8")
+                picture.write_text(drawn, encoding="utf-8")
+                if self._shown < SHOWN:
+                    outputs[-1]["picture"] = drawn
+                    self._shown += 1
+        event = {"event": "case", "unit": operator.name, "number": item.number, "case": item.case.label}
+        self.tell({**event, "outputs": outputs})
 
     def _note_sides(self, operator: Operator, judgement: Judgement) -> None:
         """Counts to which side results are off: small ones say too little alone."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -77,10 +79,27 @@ def test_a_report_of_verify_fits_and_is_filtered(looking: Any, emulator_home: Pa
     assert looking.look(tmp_path, ["report"], {}, screenshots, ["report"]) == []
     assert (screenshots / "report-390.png").stat().st_size > 10_000
     text = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+
+    def shown(script: str) -> str:
+        """The page's elements when a script has run in it."""
+        (tmp_path / "tried.html").write_text(
+            text.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8"
+        )
+        options = (f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=20000", "--dump-dom")
+        command = [looking.chromium(), *looking.FLAGS, *options, (tmp_path / "tried.html").as_uri()]
+        return str(subprocess.run(command, capture_output=True, text=True, timeout=looking.PATIENCE).stdout)
+
     for word, count in (("", "6 of 6"), ("softmax", "2 of 6"), ("nan infinite", "1 of 6")):
-        typed = f'<script>search.value = "{word}"; search.dispatchEvent(new Event("input"));</script></body>'
-        (tmp_path / "typed.html").write_text(text.replace("</body>", typed), encoding="utf-8")
-        profile = f"--user-data-dir={tmp_path / 'profile'}"
-        command = [looking.chromium(), *looking.FLAGS, profile, "--dump-dom", (tmp_path / "typed.html").as_uri()]
-        shown = subprocess.run(command, capture_output=True, text=True, timeout=looking.PATIENCE).stdout
-        assert f'id="count">{count}<' in shown
+        typed = f'search.value = "{word}"; search.dispatchEvent(new Event("input"));'
+        assert f'id="count">{count}<' in shown(typed)
+    assert text.count("<figure>") > text.count("<h3>Errors in")  # where elements are wrong, too
+    picture = shown(
+        'png(document.querySelector("figure svg")).then(blob => blob.bytes ? blob.bytes() : blob.arrayBuffer())'
+        ".then(bytes => { count.textContent = [...new Uint8Array(bytes).slice(0, 24)]; });"
+    )
+    found = re.search(r'id="count">([\d,]+)<', picture)
+    assert found is not None, picture[-2000:]
+    head = bytes(map(int, found[1].split(",")))
+    assert head[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">2I", head[16:]) == (1120, 300)
+    clicked = shown('document.querySelector("figure button").click();')
+    assert re.search(r"<button[^>]*>(copied|saved as aclnn\w+\.png)<", clicked)

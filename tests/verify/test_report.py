@@ -178,6 +178,9 @@ def test_a_recording_of_a_failure_has_its_golden(faulty: Path) -> None:
 def test_failures_have_pictures(faulty: Path) -> None:
     pictures = {file.name.partition("-")[0] for file in (faulty / "cases").glob("*.svg")}
     assert {"aclnnScaledMaskedSoftmax", "aclnnModulate"} <= pictures
+    text = (faulty / "index.html").read_text(encoding="utf-8")
+    assert f"aclnnScaledMaskedSoftmax/0000 example: y, on {SOC}" in text  # what a pasted picture is of
+    assert not any(">accurate<" in file.read_text(encoding="utf-8") for file in (faulty / "cases").glob("*.svg"))
 
 
 # ------------------------------------------------------------------------------------------ recordings of right results

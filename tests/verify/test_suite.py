@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -126,26 +127,56 @@ def test_faults_in_references_are_caught() -> None:
     assert "aclnnScaledMaskedSoftmax," not in done.stdout, done.stdout
 
 
-def test_an_interrupted_verification_ends_with_a_report(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "ascend_aclnn",
-        "verify",
-        "--on",
-        "numpy",
-        "--all",
-        "--report",
-        str(tmp_path / "r"),
-    ]
-    process = subprocess.Popen(
-        [*command, "--family", "math"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+def test_faults_in_jobs_among_ranks_are_caught() -> None:
+    """Of one rank of a job, each kind of fault that changes something; the table has all jobs."""
+    program = (
+        "import sys, fault_table\n"
+        "verdicts, _ = fault_table.noticed_among_ranks('aclnnAlltoAllvQuantGroupedMatMul')\n"
+        "print(*(f'{kind}={verdict}' for kind, verdict in verdicts.items()))"
     )
+    paths = os.pathsep.join([str(ROOT / "scripts"), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True
+    )
+    kinds = ("wrong-rounding", "wrong-element", "axes-swapped", "low-precision", "tail")
+    assert done.stdout.split() == [f"{kind}=caught" for kind in kinds], done.stdout + done.stderr
+
+
+def test_an_interrupted_verification_ends_with_a_report_and_goes_on(tmp_path: Path) -> None:
+    """Killed first, which leaves what had been tried; the same command goes on, and is interrupted."""
+    report = tmp_path / "r"
+    command = [sys.executable, "-m", "ascend_aclnn", "verify", "--on", "numpy", "--all", "--family", "math"]
+
+    def begun() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*command, "--report", str(report)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ),
+            start_new_session=True,
+        )
+
+    def tried() -> int:
+        found = report / "result.json"  # replaced as a whole
+        return len(json.loads(found.read_text(encoding="utf-8"))["units"]) if found.exists() else 0
+
+    process = begun()
+    while process.poll() is None and not tried():
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    _, said = process.communicate(timeout=100)
+    assert process.returncode == -signal.SIGKILL, said
+    before = tried()
+    assert before
+    process = begun()
     assert process.stderr is not None
     process.stderr.readline()  # how many operators there are
-    time.sleep(1)
+    assert f": {before} of " in process.stderr.readline()  # have been tried
+    while process.poll() is None and tried() == before:
+        time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=100)
     assert process.returncode == 128 + signal.SIGTERM
     assert "stopped: interrupted; " in out
-    assert (tmp_path / "r" / "index.html").is_file() and (tmp_path / "r" / "result.json").is_file()
+    assert (report / "index.html").is_file() and (report / "result.json").is_file()
