@@ -15,20 +15,22 @@ WHOLE = COUNT * (COUNT - 1) // 2
 UPPER_HALF = WHOLE - COUNT // 2 * (COUNT // 2 - 1) // 2
 
 
-@pytest.fixture(scope="module")
-def program(emulator_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["adxl", "hixl"])
+def program(emulator_home: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """The program with the names of either library: newer CANN calls the same engine hixl::Hixl."""
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None:
         pytest.skip("no C++ compiler (g++)")
-    path = tmp_path_factory.mktemp("adxl") / "caller"
-    places = [
-        f"-I{emulator_home / 'include'}",
-        f"-L{emulator_home / 'lib64'}",
-        "-lllm_datadist",
-        "-lmetadef",
-        "-lascendcl",
-    ]
-    command = [compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", str(CALLER), "-o", str(path), *places]
+    path, source, library = tmp_path_factory.mktemp("adxl") / "caller", CALLER.read_text(), "-lllm_datadist"
+    if request.param == "hixl":
+        source = (
+            source.replace("adxl/adxl_engine.h", "hixl/hixl.h").replace("adxl", "hixl").replace("AdxlEngine", "Hixl")
+        )
+        library = "-lcann_hixl"
+    path.with_suffix(".cpp").write_text(source)
+    places = [f"-I{emulator_home / 'include'}", f"-L{emulator_home / 'lib64'}", library, "-lmetadef", "-lascendcl"]
+    flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror"]
+    command = [compiler, *flags, str(path.with_suffix(".cpp")), "-o", str(path), *places]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return path

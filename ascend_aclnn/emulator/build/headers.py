@@ -117,9 +117,21 @@ def write(directory: Path, cann: str = releases.DEFAULT, with_operators: bool = 
             _write(directory, other, (header,), ())
     for name, text in atb.HEADERS.items():
         (directory / "atb" / name).write_text(text(), encoding="utf-8")
+    _write_hixl(directory)
     for header, beginning in _AGGREGATES.items():
         families = {operator.header for operator in operators if operator.family.startswith(beginning)}
         _write(directory, header, sorted(families), ())
+
+
+def _write_hixl(directory: Path) -> None:
+    """``hixl/``: newer CANN's names of what ``adxl/`` has."""
+    names = {"adxl_engine.h": "hixl.h", '"adxl.': '"', "adxl": "hixl", "AdxlEngine": "Hixl", "ADXL": "HIXL"}
+    (directory / "hixl").mkdir()
+    for header, newer in (("adxl_engine.h", "hixl.h"), ("adxl_types.h", "hixl_types.h")):
+        text = (directory / "adxl" / header).read_text(encoding="utf-8")
+        for name, other in names.items():
+            text = text.replace(name, other)
+        (directory / "hixl" / newer).write_text(text, encoding="utf-8")
 
 
 def _further_includes() -> dict[str, list[str]]:

@@ -75,6 +75,7 @@ _LIBRARIES = {
     "libatb.so": Library("atb", ("libnnopbase.so", "libascendcl.so"), operations=True),
     # Mooncake's transport for Ascend links against it.
     "libllm_datadist.so": Library("datadist", ("libmetadef.so", "libascendcl.so")),
+    "libcann_hixl.so": Library("hixl", ("libllm_datadist.so",)),  # the same under newer names
 }
 
 # The operators lie in one library, or, in newer CANN, in one for each repository.
