@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import importlib.util
 import json
 import os
 import subprocess
 import sys
 import traceback
+import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
@@ -27,7 +29,6 @@ import numpy as np
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Kind
 from ascend_aclnn.core.dtypes import as_datatype
-from ascend_aclnn.emulator.build import build
 
 HERE = Path(__file__).parent
 TIMEOUT = 120
@@ -57,6 +58,8 @@ def run_body(body: Callable[..., None], home: Path, **settings: str) -> subproce
     """Runs a body in a new process and gives its exit status and output."""
     code = f"import emulator_client; emulator_client.main({body.__code__.co_filename!r}, {body.__name__!r})"
     if "ASCEND_EMULATOR_CANN" in settings:  # libraries with the functions of that release
+        from ascend_aclnn.emulator.build import build  # not in the new process, which imports as little as it can
+
         home = build(cann=settings["ASCEND_EMULATOR_CANN"])
     return subprocess.run(
         [sys.executable, "-c", code], env=environment(home, **settings), capture_output=True, text=True, timeout=TIMEOUT
@@ -70,8 +73,38 @@ def environment(home: Path, **settings: str) -> dict[str, str]:
     return {**kept, "LD_LIBRARY_PATH": str(home / "lib64"), "PYTHONPATH": path, **settings}
 
 
+class _Decorators(types.ModuleType):
+    """pytest as far as a module of tests needs it to define a body; the import of all of it would take longer than NumPy's.
+
+    pytest itself comes once a body asks for more.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "mark":
+            return _Marks()
+        if name == "fixture":
+            return _as_it_is
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get("pytest") is self:
+            del sys.modules["pytest"]
+        return getattr(importlib.import_module("pytest"), name)
+
+
+class _Marks:
+    def __getattr__(self, name: str) -> Any:
+        return _as_it_is
+
+
+def _as_it_is(*arguments: Any, **options: Any) -> Any:
+    """A decorator, with arguments or without, that leaves a function as it is."""
+    bare = len(arguments) == 1 and callable(arguments[0])
+    return arguments[0] if bare else lambda function: function
+
+
 def main(file: str, name: str) -> None:
     """In the new process: runs the body, and then nothing may be left."""
+    sys.modules["pytest"] = _Decorators("pytest")
     spec = importlib.util.spec_from_file_location(Path(file).stem, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
