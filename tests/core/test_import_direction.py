@@ -49,7 +49,12 @@ def modules() -> dict[str, Path]:
 
 def imports(path: Path, types: bool) -> Iterator[str]:
     """The modules that a file imports; types: also those under TYPE_CHECKING."""
-    yield from _imports(ast.parse(path.read_text(encoding="utf-8")), types)
+    yield from _imports(parsed(path), types)
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _imports(node: ast.AST, types: bool = False) -> Iterator[str]:
