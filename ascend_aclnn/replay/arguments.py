@@ -8,8 +8,9 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.backends.interface import current_backend
-from ascend_aclnn.catalog import Kind, Operator, Parameter
+from ascend_aclnn.catalog import Kind, Operator, Parameter, atb
 from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import status_name
 from ascend_aclnn.core.interface import Storage
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
@@ -19,6 +20,17 @@ from ascend_aclnn.recording import Launch, Recording, RecordingError, ScalarValu
 
 class Unavailable(Exception):
     """A launch cannot be run again, and why."""
+
+
+def name_of_status(launch: Launch, status: int) -> str:
+    """ATB's operations have numbers of their own."""
+    names = atb.shared_enums()["ErrorType"] if is_operation(launch) else {}
+    return next((name for name, number in names.items() if number == status), "") or status_name(status)
+
+
+def is_operation(launch: Launch) -> bool:
+    """Whether it is an operation of ATB's that the catalog has."""
+    return launch.operator.name.removesuffix("Operation") in atb.names()
 
 
 def arguments(recording: Recording, launch: Launch, operator: Operator) -> list[Any]:

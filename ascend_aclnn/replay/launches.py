@@ -13,14 +13,23 @@ import numpy.typing as npt
 
 from ascend_aclnn import catalog
 from ascend_aclnn.backends.interface import current_backend
+from ascend_aclnn.call import executor_values
 from ascend_aclnn.catalog import Operator, atb
-from ascend_aclnn.core.errors import AclError, UnsupportedOperator, status_name
+from ascend_aclnn.core.errors import AclError, UnsupportedOperator
 from ascend_aclnn.core.streams import synchronize
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.executor import Executor
 from ascend_aclnn.recording import Launch, Recording, TensorValue, Value
 from ascend_aclnn.replay import blocks
-from ascend_aclnn.replay.arguments import Unavailable, arguments, check_prototype, outputs, value_of
+from ascend_aclnn.replay.arguments import (
+    Unavailable,
+    arguments,
+    check_prototype,
+    is_operation,
+    name_of_status,
+    outputs,
+    value_of,
+)
 from ascend_aclnn.testing import failures
 from ascend_aclnn.testing.compare import Comparison, compare
 from ascend_aclnn.testing.rounding import one_sided
@@ -177,8 +186,8 @@ def _compare_again(recording: Recording, launch: Launch, outcome: Outcome) -> No
 
 
 def _operator(launch: Launch) -> Operator:
-    if launch.operator.name.removesuffix("Operation") in atb.names():
-        raise Unavailable("it is an operation of ATB's, which is not replayed")
+    if is_operation(launch):
+        return atb.get(launch.operator.name.removesuffix("Operation")).operator
     if not launch.operator.name.startswith("acl"):
         raise Unavailable("it is a single operator (aclopExecuteV2), whose attributes are not recorded")
     try:
@@ -193,9 +202,12 @@ def _operator(launch: Launch) -> Operator:
 def _run(operator: Operator, values: list[Any]) -> tuple[int, str]:
     """The status and text with which the launch ends."""
     try:
-        with Executor(operator.name, *values) as executor:
-            executor.run()
-            synchronize()
+        if operator.family == atb.FAMILY:
+            _run_operation(operator, values)
+        else:
+            with Executor(operator.name, *values) as executor:
+                executor.run()
+        synchronize()
     except UnsupportedOperator as error:
         raise Unavailable(str(error).partition("\n")[0]) from None
     except AclError as error:
@@ -203,6 +215,18 @@ def _run(operator: Operator, values: list[Any]) -> tuple[int, str]:
     except (TypeError, ValueError) as error:  # values that no call of this version takes
         raise Unavailable(f"{type(error).__name__}: {error}") from None
     return 0, ""
+
+
+def _run_operation(operator: Operator, values: list[Any]) -> None:
+    """Runs an operation of ATB's: no function of C's is named like it."""
+    backend = current_backend()
+    if backend.name != "numpy":
+        raise Unavailable("it is an operation of ATB's, which is replayed on NumPy alone")
+    prepared = backend.prepare(operator, executor_values(backend, operator, values), False)
+    try:
+        prepared.run(None)
+    finally:
+        prepared.close()
 
 
 def _by_blocks(
@@ -278,10 +302,11 @@ def _status_difference(launch: Launch, status: int, text: str) -> str:
     if recorded is None or recorded == status:
         return ""
     if status and recorded:
-        return f"it is refused with status {status} now; {recorded} ({status_name(recorded)}) was recorded: {text}"
+        return f"it is refused with status {status} now; {recorded} ({name_of_status(launch, recorded)}) was recorded: {text}"
     if status:
         return f"it is refused now, and was not: {text}"
-    return f"status {recorded} ({status_name(recorded)}) was recorded, and it succeeds now. {launch.error}".rstrip(". ")
+    name = name_of_status(launch, recorded)
+    return f"status {recorded} ({name}) was recorded, and it succeeds now. {launch.error}".rstrip(". ")
 
 
 def _compare(recording: Recording, launch: Launch, operator: Operator, values: list[Any], outcome: Outcome) -> None:
@@ -307,7 +332,8 @@ def _judge(outcome: Outcome, operator: Operator, name: str, came: npt.NDArray[An
     except TypeError as error:  # a data type without values on the host
         raise Unavailable(f"{name}: {error}") from None
     actual, golden = (came, result) if reference else (result, came)
-    comparison = outcome.comparisons[name] = compare(actual, golden, operator=operator.name)
+    known = operator.name if operator.family != atb.FAMILY else None
+    comparison = outcome.comparisons[name] = compare(actual, golden, operator=known)
     text = described(comparison) if not comparison.accurate else ""
     if not text:
         comparison.forget_arrays()

@@ -11,8 +11,8 @@ import numpy as np
 
 from ascend_aclnn.core import hifloat8
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.errors import status_name
 from ascend_aclnn.recording import Call, Launch, Recording, RecordingError, TensorDescription, TensorValue, Value
+from ascend_aclnn.replay.arguments import name_of_status
 from ascend_aclnn.testing import failures
 
 _BLOCK = 1 << 22  # elements that are looked at together
@@ -71,7 +71,7 @@ def launch_lines(recording: Recording, launch: Launch) -> Iterator[str]:
     """All that was recorded of a launch, with what its data look like."""
     yield f"#{launch.index} {launch.operator.name}"
     for name, status in zip(("phase one", "phase two"), launch.statuses):
-        yield f"  {name}  {'never returned' if status is None else f'{status} {status_name(status)}'}"
+        yield f"  {name}  {'never returned' if status is None else f'{status} {name_of_status(launch, status)}'}"
     begin, end, begin_two, end_two = launch.times
     times = f"{(end - begin) / 1000:.1f} us" + (f" and {(end_two - begin_two) / 1000:.1f} us" if end_two else "")
     yield f"  host       {times}; workspace {launch.workspace[0]} bytes; stream {launch.stream:#x}; device {launch.device}"

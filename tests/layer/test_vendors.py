@@ -15,6 +15,8 @@ from ascend_aclnn.cli.emulator import environment as emulated_environment
 from ascend_aclnn.layer import run as layer_run
 from ascend_aclnn.layer.build import VENDORS, layer_of
 from ascend_aclnn.recording import Call, Recording
+from ascend_aclnn.replay import replay
+from ascend_aclnn.selection import use_backend
 
 ATB_CALLER = Path(__file__).parents[1] / "emulator" / "atb_caller.cpp"
 SAMPLE = Path(__file__).parents[2] / "samples" / "vendor_operator"
@@ -137,8 +139,8 @@ def test_operations_of_atb_are_launches(emulator_home: Path, tmp_path: Path) -> 
     program, home = tmp_path / "caller", emulator_home / "atb" / "cxx_abi_1"
     places = [f"-I{home / 'include'}", f"-L{home / 'lib'}", "-latb", "-lnnopbase", "-lascendcl"]
     subprocess.run([compiler, "-std=c++17", str(ATB_CALLER), "-o", str(program), *places], check=True)
-    plain = {**emulated_environment(emulator_home), "ATB_HOME_PATH": str(home)}
-    variables = layer_run.environment(layer_run.Options(tmp_path / "a.aclnn", data="all"), plain)
+    emulated = {**emulated_environment(emulator_home), "ATB_HOME_PATH": str(home)}
+    variables = layer_run.environment(layer_run.Options(tmp_path / "a.aclnn", data="all"), emulated)
     done = run([str(program)], variables)
     results = [line for line in done.stdout.splitlines() if " result " in line]
     assert [line.rpartition("result ")[2] for line in results] == ["15 30 35 45", "20 40 40 50"], done.stderr
@@ -161,7 +163,14 @@ def test_operations_of_atb_are_launches(emulator_home: Path, tmp_path: Path) -> 
         assert len(attention) == 8 and all(launch.statuses[0] and launch.error for launch in attention[:7])
         assert attention[0].named["headNum"].content == 2 and attention[0].named["contextLens"].content == (3,)
         assert attention[7].statuses[0] == 0 and attention[7].statuses[1] != 0  # set up, and executed without tensors
-        few = next(
-            launch for launch in attention if len(launch.values) == 5
-        )  # a tensor less than the parameters ask for
+        few = next(launch for launch in attention if len(launch.values) == 5)  # there is a tensor less than asked for
         assert few.operator.parameters == ("input0", "input1", "input2", "input3", "output0")
+        with use_backend("numpy", soc=recording.header.soc):
+            outcomes = [outcome for outcome in replay(recording) if outcome.launch.index < 2]
+        assert [str(outcome) for outcome in outcomes if outcome.difference or outcome.left_out] == []
+        assert all(outcome.comparisons["out"].accurate for outcome in outcomes)
+    shown = run(command("recording", "show", str(tmp_path / "a.aclnn"), "--op", "2"), os.environ).stdout
+    assert "1 ERROR_INVALID_PARAM" in shown
+    checked = [*command("layer", "run", "--check", "--failures", "off"), "--", str(program)]
+    wrong = run(checked, {**os.environ, **emulated, "ASCEND_EMULATOR_FAULT": "LinearOperation:after=1:stale"}, 1)
+    assert "first wrong launch: #1 LinearOperation: out FLOAT (2, 2): 4 of 4 elements" in wrong.stdout, wrong.stderr

@@ -239,7 +239,7 @@ static __attribute__((noinline)) const description *find_description(const int64
 #define RECENT 64 /* descriptions that a thread finds without the lock: they live for ever */
 
 /* The same, and first where this thread found it last. */
-static inline const description *describe(const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
+static inline __attribute__((always_inline)) const description *describe(const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides, int64_t offset,
                                    int format, const int64_t *storage, uint64_t storage_rank) {
     static _Thread_local const description *recent[RECENT];
     uint64_t hash = (uint64_t)(uint32_t)dtype + (uint64_t)offset * 0xc4ceb9fe1a85ec53ull;
