@@ -293,3 +293,14 @@ def test_large_results_may_lie_over_inputs(dtype: Any) -> None:
             expected = (x.astype(np.float32) + other.astype(np.float32)).astype(dtype)
             assert ops.add(x, other, 1, out=out) is out
             assert np.array_equal(out, expected), start
+
+
+def test_a_product_may_lie_over_its_operands() -> None:
+    memory = np.arange(12, dtype=np.float32)
+    b = np.array([[1, 2], [3, 4]], np.float32)
+    for start in (8, 2, 0, 8, 2):
+        memory[:4] = range(4)
+        a, out = memory[:4].reshape(2, 2), memory[start : start + 4].reshape(2, 2)
+        expected = a.copy() @ b
+        assert ops.mm(a, b, out=out) is out
+        assert np.array_equal(out, expected), start

@@ -175,7 +175,7 @@ class Runner:
         if _nothing_to_write([arguments[i] for i in self._outputs]) or self._is_idle(arguments):
             return self.run
         if entry.raw:
-            return self._run_raw if new else self.run
+            return self._run_raw if new else self._run_apart
         if any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
             return self._prepared(arguments, new) or self.run
         self._widened = frozenset([i for i in self._wide if any(map(_is_low_precision, _all_arrays((arguments[i],))))])
@@ -352,6 +352,15 @@ class Runner:
             self._fail(error, arguments)
         finally:
             restore(before)
+
+    def _run_apart(self, arguments: Sequence[Any]) -> None:
+        """``_run_raw`` where no output shares memory with an input, else ``run``."""
+        outputs = [*_all_arrays([arguments[i] for i in self._pure])]
+        inputs = _all_arrays([arguments[i] for i in self._inputs])
+        if any(np.may_share_memory(a, b) for a in inputs for b in outputs):
+            self.run(arguments)
+        else:
+            self._run_raw(arguments)
 
     def _run_small(self, arguments: Sequence[Any]) -> None:
         before = silence()
