@@ -236,6 +236,9 @@ def test_images_and_kernels_in_blocks(cann: Cann) -> None:
     out = InBlocks(single, a @ b, np.zeros((2, 2, 1, 16, 16), np.float16), 29)
     single.run("BatchMatMul", [cann.tensor(a), cann.tensor(b)], [out.item()])
     np.testing.assert_array_equal(cann.read(out.stored), padded.reshape(2, 1, 16, 2, 16).transpose(0, 3, 1, 2, 4))
+    both = cann.tensor(np.zeros((2, 6, 17), np.float16))
+    single.run("ConcatD", [out.item(), cann.tensor(b[:, :1])], [both], concat_dim=1, N=2)
+    np.testing.assert_array_equal(cann.read(both), np.concatenate([a @ b, b[:, :1]], 1))
 
 
 @client()

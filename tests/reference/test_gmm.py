@@ -11,6 +11,7 @@ from comparisons import assert_near
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import UnsupportedOperator, ops
+from ascend_aclnn.reference.matmul.quant import product_with_int4
 
 RNG = np.random.default_rng(23)
 BF16 = ml_dtypes.bfloat16
@@ -204,16 +205,48 @@ def test_dequantised_again() -> None:
     assert_near(actual, by_rows(x, right, [2, 6]), 3e-2, floor=1e-6)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_swiglu_quant_with_weights_of_four_bits(groups: int) -> None:
+    """Both versions, with scales of outputs, or of groups of their inputs; ``bias`` has eight times the sums of columns."""
+    rng, ends = np.random.default_rng(44), [2, 6]
+    x, weight = rng.integers(-128, 128, (6, 32), np.int8), rng.integers(-8, 8, (2, 32, 128))
+    scale = (2.0 ** rng.integers(-9, -6, (2, groups, 128))).astype(np.float32)  # the same in the fixpipe's format
+    rows = rng.uniform(0.1, 1, 6).astype(np.float32)
+    whole = weight * np.repeat(scale, 32 // groups, 1)
+    bits, bias = scale.view(np.uint32).astype(np.uint64), (8 * whole.sum(1)).astype(np.float32)
+    total = by_rows(x, whole, ends) * rows.astype(float)[:, None]
+    a, b = np.split(total, 2, -1)
+    gated = a / (1 + np.exp(-a)) * b
+    expected = np.abs(gated).max(-1) / 127
+    with aclnn.use_backend("numpy"):
+        codes = aclnn.asarray(weight.astype(ml_dtypes.int4))
+        first = ops.grouped_matmul_swiglu_quant(
+            *(aclnn.asarray(x), codes, aclnn.asarray(bias), None, aclnn.asarray(bits), rows, np.array(ends))
+        )
+        mode, scales = (0, bits[:, 0]) if groups == 1 else (1, bits)
+        second = ops.grouped_matmul_swiglu_quant_v2(
+            *(x, [codes], [scales], [bias], None, rows, None, np.array(ends), mode, 0, 0, 0)
+        )
+        for y, y_scale in ((first.output, first.output_scale), (second.output, second.output_scale)):
+            assert_near(y_scale.numpy(), expected, 2e-3, floor=1e-6)
+            assert np.abs(y.numpy() - gated / expected[:, None]).max() <= 0.6
+
+
+def test_products_with_four_bits_are_rounded_on_the_way() -> None:
+    """High and low halves are rounded to float16 each: 16 * 2049 and -8 * 2049 lose their last bits."""
+    x = np.full((1, 2049), 16, np.int8)
+    bits = np.ones(1, np.float32).view(np.uint32).astype(np.uint64)
+    got = product_with_int4(x, np.ones((2049, 1), np.int8), bits, np.full(1, 8 * 2049, np.float32))
+    assert got.tolist() == [[16 * 2048 - 16384 + 8 * 2049]]
+
+
 def test_unsupported_cases_are_reported_in_phase_one() -> None:
     """As UnsupportedOperator (561003), with or without data."""
-    x, weight = np.zeros((4, 32), np.int8), aclnn.asarray(np.zeros((2, 32, 128), ml_dtypes.int4))
-    scale, bias = np.ones((2, 1, 128), np.uint64), np.zeros((2, 128), np.float32)
-    rows, groups = np.ones(4, np.float32), np.array([2, 4])
-    tensors = [aclnn.asarray(a) for a in (x, scale, rows, groups)]
-    with pytest.raises(UnsupportedOperator, match="INT8 by INT8, not INT8 by INT4"):
-        ops.grouped_matmul_swiglu_quant(
-            tensors[0], weight, aclnn.asarray(bias), None, tensors[1], tensors[2], tensors[3]
-        )
+    x, weight = (aclnn.asarray(np.zeros(s, ml_dtypes.int4)) for s in ((4, 32), (2, 32, 128)))
+    scale, rows, groups = np.ones((2, 128), np.uint64), np.ones(4, np.float32), np.array([2, 4])
+    smooth = np.ones(2, np.float32)
+    with pytest.raises(UnsupportedOperator, match="INT8 by INT8 or INT4, not INT4 by INT4"):
+        ops.grouped_matmul_swiglu_quant_v2(x, [weight], [scale], None, None, rows, smooth, groups, 0, 0, 0, 0)
 
 
 def test_swiglu_of_a_view_of_blocks() -> None:

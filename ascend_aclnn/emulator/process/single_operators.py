@@ -113,7 +113,7 @@ def translate(name: str, inputs: Inputs, outputs: Outputs, attributes: Attribute
         raise NotTranslated(f"no aclnn operator stands for {name}")
     if entry.unsupported is not None:
         raise NotTranslated(entry.unsupported)
-    also = (Format.FRACTAL_NZ,) if name.startswith("BatchMatMul") else ()
+    also = () if name in _CHANGE_FORMATS else (Format.FRACTAL_NZ,)
     inputs = [None if item is None else _in_rows(item, False, also) for item in inputs]
     outputs = [_in_rows(item, True, also) for item in outputs]
     try:
@@ -316,7 +316,10 @@ def _flat(item: Item) -> Item:
     return item.view((item.spec.size,), (1,), item.spec.offset)
 
 
-@_single("Identity", "TransData", "TensorMove")
+_CHANGE_FORMATS = ("Identity", "TransData", "TensorMove")
+
+
+@_single(*_CHANGE_FORMATS)
 def _identity(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     source, target = _present(inputs, 0), outputs[0]
     here, there = source.spec.format, target.spec.format

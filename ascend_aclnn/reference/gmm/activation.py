@@ -14,28 +14,31 @@ from ascend_aclnn.reference._quantise import by_row, store
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.gmm._groups import ENDS, SIZES, parts
 from ascend_aclnn.reference.matmul.mx import mx_product
-from ascend_aclnn.reference.matmul.quant import exact_product
+from ascend_aclnn.reference.matmul.quant import exact_product, integers, product_with_int4
 
 List = Optional[Sequence[Any]]
 
 
-def _only_int8(call: Any) -> Optional[str]:
-    """The sums of 4-bit weights are rounded on the way; shared exponents need gates of their own."""
+def _only_int8_rows(call: Any) -> Optional[str]:
+    """4-bit rows have sums of their own, shared exponents gates of their own."""
     weights = call.items("weight")
-    if call["x"].dtype.name == "INT8" and all(w.dtype.name == "INT8" for w in weights):
+    if call["x"].dtype.name == "INT8" and all(w.dtype.name in ("INT8", "INT4", "INT32") for w in weights):
         return None
-    return f"the NumPy backend takes INT8 by INT8, not {call['x'].dtype.name} by {weights[0].dtype.name}"
+    return f"the NumPy backend takes INT8 by INT8 or INT4, not {call['x'].dtype.name} by {weights[0].dtype.name}"
 
 
 def _matrices(weight: Array, plain: int) -> Array:
-    """Weights whose view is that of their blocks, (..., n / 32, k / 16, 16, 32), as (..., k, n)."""
+    """Weights, unpacked; a view of their blocks, (..., n / inner, k / 16, 16, inner), as (..., k, n)."""
+    weight = integers(weight)
     if weight.ndim == plain:
         return weight
     moved = np.moveaxis(weight, -4, -2)
-    return np.asarray(moved.reshape(*weight.shape[:-4], weight.shape[-3] * 16, weight.shape[-4] * 32))
+    return np.asarray(moved.reshape(*weight.shape[:-4], weight.shape[-3] * 16, -1))
 
 
-@reference("aclnnGroupedMatmulSwigluQuant", "aclnnGroupedMatmulSwigluQuantWeightNZ", raw=True, unsupported=_only_int8)
+@reference(
+    "aclnnGroupedMatmulSwigluQuant", "aclnnGroupedMatmulSwigluQuantWeightNZ", raw=True, unsupported=_only_int8_rows
+)
 def grouped_matmul_swiglu_quant(
     x: Array,
     weight: Array,
@@ -48,13 +51,14 @@ def grouped_matmul_swiglu_quant(
     out: tuple[Array, Array, Optional[Array]],
 ) -> None:
     """x @ weight * xScale * weightScale, swiglu with the left half activated, each row quantised by its largest."""
-    _swiglu_quant(x, _matrices(weight, 3), weight_scale, x_scale, None, groups, ENDS, out[0], out[1])
+    _swiglu_quant(x, _matrices(weight, 3), weight_scale, bias, x_scale, None, groups, ENDS, out[0], out[1])
 
 
 def _swiglu_quant(
     x: Array,
     weight: Any,
     weight_scale: Any,
+    assist: Any,
     x_scale: Array,
     smooth: Optional[Array],
     groups: Array,
@@ -64,8 +68,13 @@ def _swiglu_quant(
 ) -> None:
     y[...], y_scale[...] = 0, 0
     for number, part in parts(groups, list_type):
-        total = exact_product(x[part], weight[number]).astype(np.float32)
-        gated = swiglu(total * widen(x_scale)[part, None] * widen(weight_scale[number]), True)
+        if weight_scale[number].dtype.kind in "iu":
+            total = product_with_int4(x[part], weight[number], weight_scale[number], assist[number])
+            total = total * widen(x_scale)[part, None]
+        else:
+            total = exact_product(x[part], weight[number]).astype(np.float32)
+            total = total * widen(x_scale)[part, None] * widen(weight_scale[number])
+        gated = swiglu(total, True)
         if smooth is not None:
             gated = gated * (smooth[number] if len(smooth) > 1 or smooth.ndim > 1 else smooth)
         rows, scales = by_row(gated)
@@ -74,7 +83,7 @@ def _swiglu_quant(
 
 
 @reference(
-    "aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2", raw=True, unsupported=_only_int8
+    "aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2", raw=True, unsupported=_only_int8_rows
 )
 def grouped_matmul_swiglu_quant_v2(
     x: Array,
@@ -93,11 +102,14 @@ def grouped_matmul_swiglu_quant_v2(
     *,
     out: tuple[Array, Array],
 ) -> None:
-    """``grouped_matmul_swiglu_quant`` with weights in lists and factors in front of the quantisation."""
+    """``grouped_matmul_swiglu_quant`` with weights in lists and factors in front of the quantisation.
+
+    ``assist`` is that of 4-bit weights, eight times the sums of their columns.
+    """
     single = len(weight) == 1 and weight[0].ndim in (3, 5)
     weights = _matrices(weight[0], 3) if single else [_matrices(w, 2) for w in weight]
-    scales = weight_scale[0] if len(weight_scale) == 1 and weight_scale[0].ndim == 2 else weight_scale
-    _swiglu_quant(x, weights, scales, x_scale, smooth, groups, list_type, out[0], out[1])
+    scales, assists = (weight_scale[0], assist and assist[0]) if single else (weight_scale, assist)
+    _swiglu_quant(x, weights, scales, assists, x_scale, smooth, groups, list_type, out[0], out[1])
 
 
 @reference("aclnnGroupedMatmulActivationQuantWeightNz", raw=True)

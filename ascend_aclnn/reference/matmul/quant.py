@@ -42,6 +42,21 @@ def exact_product(a: Array, b: Array) -> Array:
     return matmul(a.astype(dtype), b.astype(dtype)).astype(np.float64)
 
 
+def product_with_int4(x: Array, weight: Array, scale: Array, assist: Array) -> Array:
+    """INT8 rows by a matrix of 4-bit integers as cubes compute it: in halves of 4 bits, the lower ones less 8.
+
+    Scales, (n,) or (groups of k, n), are in the fixpipe's format. Products of groups are rounded to float16, and so is each of
+    their sums; ``assist``, (n,), has what the 8 takes away.
+    """
+    scales = scale_of(scale).reshape(-1, weight.shape[1])
+    halves = np.concatenate([x >> 4, (x & 15) - 8])
+    total = np.zeros((len(halves), weight.shape[1]), np.float16)
+    for axis, factors in zip(np.split(np.arange(len(weight)), len(scales)), scales):
+        total += (exact_product(halves[:, axis], weight[axis]).astype(np.float32) * factors).astype(np.float16)
+    high, low = np.split(total.astype(np.float32), 2)
+    return np.asarray(high * 16 + low + assist)
+
+
 def fixed_scale(scale: Array) -> Array:
     """Scales as float32, those in the fixpipe's format decoded."""
     return scale_of(scale).astype(np.float32)

@@ -39,7 +39,7 @@ def test_an_expert_that_is_not_there_is_refused(aclnn_backend):
 
 def quantised(x, weight, scale, x_scale, limit):
     """Rows of codes and their scales: swiglu of the products with one matrix, its left half activated."""
-    total = (x.astype(int) @ weight.astype(int)) * x_scale[:, None].astype(np.float64) * scale
+    total = (x.astype(float) @ weight.astype(float)) * x_scale[:, None].astype(np.float64) * scale
     left, right = np.split(total, 2, 1)
     if limit:
         left, right = np.minimum(left, limit), np.clip(right, -limit, limit)
@@ -74,6 +74,28 @@ def test_grouped_matmul_swiglu_quant(aclnn_backend, form, limit):
         golden, scales = quantised(x[rows], weight[expert], scale[expert], x_scale[rows], limit)
         assert np.abs(y[rows] - golden).max() <= 0.51 and np.allclose(y_scale[rows], scales, rtol=1e-5)
     assert not y[7].any()
+
+
+@pytest.mark.parametrize("groups", [None, 2])
+def test_grouped_matmul_swiglu_quant_with_weights_of_four_bits(aclnn_backend, groups):
+    """Eight codes in an INT32, a scale for each output or for each of its groups of inputs, in the fixpipe's format."""
+    random = np.random.default_rng(5)
+    x = random.integers(-128, 128, (8, 64), dtype=np.int8)
+    codes = random.integers(-8, 8, (3, 64, 64))
+    nibbles = (codes & 15).astype(np.uint32).reshape(3, 64, 8, 8) << (4 * np.arange(8, dtype=np.uint32))
+    weight = aclnn.asarray(nibbles.sum(-1, dtype=np.uint32).view(np.int32)).to_format("FRACTAL_NZ")
+    size = (3, 64) if groups is None else (3, groups, 64)
+    scale = (2.0 ** random.integers(-9, -6, size)).astype(np.float32)  # exact in any format
+    whole = codes * np.repeat(scale.reshape(3, -1, 64), 64 // (groups or 1), 1)
+    x_scale = random.uniform(0.1, 1, 8).astype(np.float32)
+    packed, assist = scale.view(np.uint32).astype(np.int64), (8 * whole.sum(1)).astype(np.float32)
+    sizes = np.diff(ENDS, prepend=0)
+    mode = 0 if groups is None else 1
+    arguments = [packed], [assist], None, x_scale, None, sizes, mode, 0, 0, 1, None, 0.0
+    y, y_scale = (out.numpy() for out in ops.grouped_matmul_swiglu_quant_weight_nz_v2(x, [weight], *arguments))
+    for expert, rows in ((0, slice(0, 3)), (2, slice(3, 7))):
+        golden, scales = quantised(x[rows], whole[expert], 1, x_scale[rows], 0.0)
+        assert np.abs(y[rows] - golden).max() <= 0.6 and np.allclose(y_scale[rows], scales, rtol=2e-3)
 
 
 def test_a_negative_limit_is_refused(aclnn_backend):

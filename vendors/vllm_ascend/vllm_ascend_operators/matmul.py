@@ -10,6 +10,7 @@ import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn.numerics import Array, DataError, matmul, widen
 from ascend_aclnn.reference import reference
+from ascend_aclnn.reference.matmul.quant import integers, product_with_int4
 from ascend_aclnn.rules import words_of
 from ascend_aclnn.rules.language import *
 from vllm_ascend_operators.quantised import product, quantised, swiglu
@@ -76,28 +77,41 @@ def _spans(ends: Array, most: int) -> list[tuple[int, slice]]:
 _NOT_NEGATIVE = {name: tiling(not_negative(name)) for name in ("limited", "swigluLimit")}
 
 
-def _only_int8(call: Call) -> Optional[str]:
+def _only_int8_rows(call: Call) -> Optional[str]:
     weights = call.items("weight")
-    if call["x"].dtype.name == "INT8" and all(weight.dtype.name == "INT8" for weight in weights):
+    if call["x"].dtype.name == "INT8" and all(weight.dtype.name in ("INT8", "INT4", "INT32") for weight in weights):
         return None
-    return f"the reference takes INT8 by INT8, not {call['x'].dtype.name} by {weights[0].dtype.name}"
+    return f"the reference takes INT8 by INT8 or INT4, not {call['x'].dtype.name} by {weights[0].dtype.name}"
 
 
 def _matrix(weight: Array, plain: int) -> Array:
-    """A weight whose view is that of its tiles, (..., n / 32, k / 16, 16, 32), as (..., k, n)."""
+    """A weight, unpacked; a view of its tiles, (..., n / inner, k / 16, 16, inner), as (..., k, n)."""
+    weight = integers(weight)
     if weight.ndim == plain:
         return weight
     tiles = np.moveaxis(weight, -4, -2)
-    return tiles.reshape(*weight.shape[:-4], weight.shape[-3] * 16, weight.shape[-4] * 32)
+    return tiles.reshape(*weight.shape[:-4], weight.shape[-3] * 16, -1)
 
 
 def _swiglu_quant(
-    x: Array, weights: Any, scales: Any, x_scale: Array, ends: Array, limit: float, y: Array, y_scale: Array
+    x: Array,
+    weights: Any,
+    scales: Any,
+    assist: Any,
+    x_scale: Array,
+    ends: Array,
+    limit: float,
+    y: Array,
+    y_scale: Array,
 ) -> None:
-    """x @ weight * scales, SwiGLU, and each row quantised by its largest magnitude."""
+    """x @ weight * scales, SwiGLU, and each row quantised by its largest magnitude. ``assist`` is that of 4-bit weights."""
     y[...], y_scale[...] = 0, 0
     for group, rows in _spans(ends, len(x)):
-        scaled = product(x[rows], weights[group]) * widen(x_scale)[rows, None] * widen(scales[group])
+        if scales[group].dtype.kind in "iu":
+            scaled = product_with_int4(x[rows], weights[group], scales[group], assist[group])
+            scaled = scaled * widen(x_scale)[rows, None]
+        else:
+            scaled = product(x[rows], weights[group]) * widen(x_scale)[rows, None] * widen(scales[group])
         y[rows], row_scales = quantised(swiglu(scaled, limit))
         y_scale[rows] = row_scales[:, 0]
 
@@ -120,7 +134,7 @@ for _name in ("aclnnGroupedMatmulSwigluQuant", "aclnnGroupedMatmulSwigluQuantWei
     "aclnnGroupedMatmulSwigluQuant",
     "aclnnGroupedMatmulSwigluQuantWeightNZ",
     raw=True,
-    unsupported=_only_int8,
+    unsupported=_only_int8_rows,
     replaces=True,
 )
 def grouped_matmul_swiglu_quant(
@@ -135,7 +149,7 @@ def grouped_matmul_swiglu_quant(
     *,
     out: Sequence[Array],
 ) -> None:
-    _swiglu_quant(x, _matrix(weight, 3), weight_scale, x_scale, groups, limit, out[0], out[1])
+    _swiglu_quant(x, _matrix(weight, 3), weight_scale, bias, x_scale, groups, limit, out[0], out[1])
 
 
 for _name in ("aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2"):
@@ -158,7 +172,7 @@ for _name in ("aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantW
     "aclnnGroupedMatmulSwigluQuantV2",
     "aclnnGroupedMatmulSwigluQuantWeightNzV2",
     raw=True,
-    unsupported=_only_int8,
+    unsupported=_only_int8_rows,
     replaces=True,
 )
 def grouped_matmul_swiglu_quant_v2(
@@ -182,9 +196,9 @@ def grouped_matmul_swiglu_quant_v2(
     """One weight for all groups, or one for each; ``list_type`` 0: ``groups`` are ends, 1: they are sizes."""
     single = len(weight) == 1 and weight[0].ndim in (3, 5)
     weights = _matrix(weight[0], 3) if single else [_matrix(one, 2) for one in weight]
-    scales = weight_scale[0] if len(weight_scale) == 1 and weight_scale[0].ndim == 2 else weight_scale
+    scales, assists = (weight_scale[0], assist and assist[0]) if single else (weight_scale, assist)
     ends = np.cumsum(groups) if list_type == 1 else groups
-    _swiglu_quant(x, weights, scales, x_scale, ends, limit, out[0], out[1])
+    _swiglu_quant(x, weights, scales, assists, x_scale, ends, limit, out[0], out[1])
 
 
 aclnn.register_operator(
@@ -237,4 +251,4 @@ def grouped_matmul_swiglu_quant_tensor_list(
     out: Sequence[Array],
 ) -> None:
     """``groups`` are the ends of the experts' rows."""
-    _swiglu_quant(x, [_matrix(one, 2) for one in weight], weight_scale, x_scale, groups, limit, out[0], out[1])
+    _swiglu_quant(x, [_matrix(one, 2) for one in weight], weight_scale, None, x_scale, groups, limit, out[0], out[1])
