@@ -35,7 +35,8 @@ def quantise(directory: Path, model: Any, scheme: str, prompts: list[list[int]])
         of_expert = ".experts." in layer
         weight = tensors.pop(name)
         if kind == "W4A8_DYNAMIC":
-            parts, stepped = _four_bits_by_output(weight) if of_expert else _four_bits_by_group(weight)
+            columns = 16 if layer.endswith("down_proj") else 1
+            parts, stepped = _four_bits_by_output(weight, columns) if of_expert else _four_bits_by_group(weight)
         else:
             parts, stepped = _eight_bits(weight)
         if kind == "W8A8":
@@ -123,8 +124,11 @@ def _four_bits_by_group(weight: Any) -> tuple[dict[str, Any], Any]:
     return parts, codes * scale.float()
 
 
-def _four_bits_by_output(weight: Any) -> tuple[dict[str, Any], Any]:
-    """Experts of W4A8_DYNAMIC: the weights of two outputs in a byte, a scale for each, and eight times the sum of its weights."""
+def _four_bits_by_output(weight: Any, columns: int) -> tuple[dict[str, Any], Any]:
+    """Experts of W4A8_DYNAMIC: the weights of two outputs in a byte, a scale for each, and eight times the sum of its weights.
+
+    The sum is split by inputs into ``columns``, which a rank may have some of.
+    """
     scale = weight.float().abs().amax(1, keepdim=True) / 7
     codes = _codes(weight, scale, 7)
     even, odd = codes.to(torch.int8).view(-1, 2, weight.shape[1]).unbind(1)
@@ -132,7 +136,7 @@ def _four_bits_by_output(weight: Any) -> tuple[dict[str, Any], Any]:
         "weight": (even & 15) | (odd << 4),
         "weight_scale": scale,
         "weight_offset": torch.zeros_like(scale),
-        "scale_bias": 8 * (codes * scale).sum(1, keepdim=True),
+        "scale_bias": 8 * (codes * scale).view(len(weight), columns, -1).sum(2),
     }
     return parts, codes * scale
 

@@ -4,9 +4,10 @@ A rule is a name and what goes wrong, separated by colons; rules are separated b
 
     aclrtMalloc:after=10:status=207001;aclnnAdd:wrong-element;HcclAllReduce:rank=1:die
 
-The name is that of an operator, of a phase one (``aclnnAddGetWorkspaceSize``) or of another function of CANN, and may hold
-``*`` and ``?``. What goes wrong with operators is done by the device process (``process/faults.py``), what goes wrong with
-calls by the libraries (``csrc/ascendcl/core/faults.c``).
+The name is that of an operator, of a registered kernel (``reference/kernels.py``), of a phase one
+(``aclnnAddGetWorkspaceSize``) or of another function of CANN, and may hold ``*`` and ``?``. What goes wrong with operators and
+kernels is done by the device process (``process/faults.py``), what goes wrong with calls by the libraries
+(``csrc/ascendcl/core/faults.c``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import NamedTuple, Optional
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import atb
 from ascend_aclnn.core import error_codes
+from ascend_aclnn.reference import kernels
 
 VARIABLE = "ASCEND_EMULATOR_FAULT"
 DEVICE_KINDS = {
@@ -127,8 +129,8 @@ def _check_name(fault: Fault) -> None:
 
 
 def _operators(pattern: str) -> Iterator[str]:
-    """Operators of the catalog, and ATB's ("PagedAttentionOperation")."""
-    names = [*catalog.names(), *(atb.get(name).operator.name for name in atb.names())]
+    """Operators of the catalog, ATB's ("PagedAttentionOperation"), and kernels with a reference."""
+    names = [*catalog.names(), *(atb.get(name).operator.name for name in atb.names()), *kernels.KERNELS]
     if pattern in names:
         yield pattern
     elif "*" in pattern or "?" in pattern:

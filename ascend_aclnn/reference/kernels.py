@@ -56,12 +56,16 @@ class Pointer:
     """
 
     def __init__(self, address: int, name: str, memory: Optional[addresses.Bytes] = None) -> None:
-        """``memory``: what lies there, where it is the memory of an array on the host."""
+        """``memory``: what lies there, where it is the memory of an array on the host.
+
+        ``watched``, where it is a list, gets the arrays that may be written, and copies of what they hold at first.
+        """
         self.address = address
         self.name = name
         self.memory = memory
         self.reads: Optional[int] = None
         self.writes: Optional[int] = None
+        self.watched: Optional[list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]] = None
 
     def __bool__(self) -> bool:
         return self.address != 0
@@ -80,15 +84,16 @@ class Pointer:
             raise DataError(
                 self.name, f"is {self.address:#x}; {size} bytes are read or written there, and memory ends before"
             )
-        if self.reads is None or self.writes is None:
-            return memory.view(dtype).reshape(lengths)
-        if size > max(self.reads, self.writes):
-            raise DataError(
-                self.name,
-                f"has {size} bytes read or written; the kernel's declaration says {self.reads} read and {self.writes} written",
-            )
         elements = memory.view(dtype).reshape(lengths)
-        elements.flags.writeable = self.writes > 0
+        if self.reads is not None and self.writes is not None:
+            if size > max(self.reads, self.writes):
+                raise DataError(
+                    self.name,
+                    f"has {size} bytes read or written; the kernel's declaration says {self.reads} read and {self.writes} written",
+                )
+            elements.flags.writeable = self.writes > 0
+        if self.watched is not None and elements.flags.writeable:
+            self.watched.append((elements, elements.copy()))
         return elements
 
 

@@ -162,18 +162,51 @@ for loaded in (binary, registered):
 '''
 
 
-def test_a_kernel_with_a_reference_is_computed(emulator_home: Path, tmp_path: Path) -> None:
-    file = tmp_path / "my_kernels.py"
+def run(folder: Path, program: str, *options: str) -> list[str]:
+    """What a program prints on an emulated device that knows the kernels."""
+    file = folder / "my_kernels.py"
     file.write_text(KERNELS)
     plain = {
         k: v for k, v in os.environ.items() if not k.startswith(("ASCEND_", "LD_")) or k == "ASCEND_EMULATOR_CACHE"
     }
     plain["PYTHONPATH"] = os.pathsep.join(sys.path)
-    emulator = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--operators", str(file), "--"]
-    command = [*emulator, sys.executable, "-c", PROGRAM]
+    emulator = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--operators", str(file), *options, "--"]
+    command = [*emulator, sys.executable, "-c", program]
     done = subprocess.run(command, env=plain, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    soc, *lines = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+def test_faults_on_purpose_reach_kernels(emulator_home: Path, tmp_path: Path) -> None:
+    """The last element that a launch changes, a launch that does nothing, two faults of one launch, one that fails."""
+    begin = PROGRAM.partition("# By a stub")[0].partition("check(launch(function, x, y, 2.0")[0]
+    program = f"""{begin}
+for factor in (2.0, 3.0, 4.0, 5.0):
+    check(launch(function, x, y, factor, first))
+    check(cann.aclrtSynchronizeStream(first))
+    print(host(y))
+check(launch(function, x, y, 6.0, first))
+print(*message(cann.aclrtSynchronizeStream(first)))
+"""
+    rules = (
+        "after=1:times=1:tail",
+        "after=2:times=1:stale",
+        "after=3:times=1:nan",
+        "after=3:times=1:tail",
+        "after=4:fail",
+    )
+    _, *lines = run(tmp_path, program, *(f"--fault=scale_*:{rule}" for rule in rules))
+    assert lines[:4] == [
+        "[2.0, 4.0, 6.0, 0.0]",
+        "[3.0, 6.0, 6.0, 0.0]",
+        "[3.0, 6.0, 6.0, 0.0]",
+        "[5.0, nan, 6.0, 0.0]",
+    ]
+    assert lines[4].startswith("507015 ") and "the kernel was made to fail with 507015" in lines[4]
+
+
+def test_a_kernel_with_a_reference_is_computed(emulator_home: Path, tmp_path: Path) -> None:
+    soc, *lines = run(tmp_path, PROGRAM)
     assert soc == "Ascend910B1"
     assert lines[:5] == [
         "[8.0, 16.0, 24.0, 0.0]",

@@ -334,7 +334,7 @@ class Device:
 
     def _bind_once(self, plan: Plan, addresses: bytes) -> Bound:
         bound = plan.bind(self.backend, self.memory, addresses)
-        if self.faults is None or isinstance(plan, KernelPlan):  # faults are of operators
+        if self.faults is None:
             return bound
         return self.faults.around(plan, self.memory, addresses, bound)
 

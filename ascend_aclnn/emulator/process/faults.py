@@ -1,4 +1,4 @@
-"""Faults of operators that the device process makes on purpose: the rules of ``emulator/faults.py`` that concern it.
+"""Faults of operators and kernels that the device process makes on purpose: the rules of ``emulator/faults.py`` that concern it.
 
 Whatever is wrong is wrong in device memory, in the status that the client gets, or in the time that a launch takes.
 """
@@ -10,7 +10,7 @@ import os
 import struct
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ascend_aclnn import catalog
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.emulator.faults import KERNEL_FAULT, VARIABLE, Fault, parse
+from ascend_aclnn.emulator.process.plans import KernelPlan
 
 if TYPE_CHECKING:
     from ascend_aclnn.emulator.process.plans import Bound, Plan, PlannedTensor
@@ -29,6 +30,8 @@ _DROPPED = {
     "float64": 36,
 }  # bits of the mantissa that "low-precision" loses
 Array = npt.NDArray[Any]
+# Runs what is bound; its answer, and each output with what its last element held before.
+Observed = Callable[["Bound"], tuple[Optional[bytes], list[tuple[Array, Any]]]]
 
 
 class IdlePlan:
@@ -62,25 +65,56 @@ class Faults:
 
     def around(self, plan: Plan, memory: Array, addresses: bytes, bound: Bound) -> Bound:
         """A bound plan with its operator's faults, if it has any."""
-        if isinstance(plan, IdlePlan):
+        numbers = [] if isinstance(plan, IdlePlan) else self._of(plan.name)
+        if not numbers:
             return bound
-        for number in self._of(plan.operator.name):
-            bound = self._with(number, plan.operator.name, bound, list(_outputs(plan, memory, addresses)))
+        if isinstance(plan, KernelPlan):
+            bound, observed = _watched(plan, bound)
+        else:
+            observed = _observed(list(_outputs(plan, memory, addresses)))
+        for number in numbers:
+            bound = self._with(number, plan.name, bound, observed)
         return bound
 
-    def _with(self, number: int, name: str, bound: Bound, views: list[Array]) -> Bound:
+    def _with(self, number: int, name: str, bound: Bound, observed: Observed) -> Bound:
         fault = self._rules[number]
 
         def run() -> Optional[bytes]:
             self._passed[number] += 1
             nth = self._passed[number] - fault.after
             affected = nth > 0 and (fault.times is None or nth <= fault.times)
-            return _wrongly(fault, name, bound, views) if affected else bound()
+            return _wrongly(fault, name, bound, observed) if affected else bound()
 
         return run
 
 
-def _wrongly(fault: Fault, name: str, bound: Bound, views: list[Array]) -> Optional[bytes]:
+def _observed(views: list[Array]) -> Observed:
+    """For an operator, whose outputs are known before it runs."""
+
+    def observed(bound: Bound) -> tuple[Optional[bytes], list[tuple[Array, Any]]]:
+        results = [(view, view[_last(view)].copy()) for view in views]
+        return bound(), results
+
+    return observed
+
+
+def _watched(plan: KernelPlan, bound: Bound) -> tuple[Bound, Observed]:
+    """For a kernel, whose outputs are the arrays that it has changed."""
+    arrays: list[tuple[Array, Array]] = []
+    plan.watch(arrays)
+
+    def run() -> Optional[bytes]:
+        arrays.clear()
+        return bound()
+
+    def observed(bound: Bound) -> tuple[Optional[bytes], list[tuple[Array, Any]]]:
+        changed = bound()
+        return changed, [(view, was[_last(was)]) for view, was in arrays if view.tobytes() != was.tobytes()]
+
+    return run, observed
+
+
+def _wrongly(fault: Fault, name: str, bound: Bound, observed: Observed) -> Optional[bytes]:
     kind = fault.kind
     if kind == "stale":
         return None
@@ -99,9 +133,8 @@ def _wrongly(fault: Fault, name: str, bound: Bound, views: list[Array]) -> Optio
             return bound()
         except AclError:
             return None
-    last = [view[_last(view)].copy() for view in views]
-    changed = bound()
-    for view, before in zip(views, last):
+    changed, results = observed(bound)
+    for view, before in results:
         spoil(kind, view, before)
     return changed
 

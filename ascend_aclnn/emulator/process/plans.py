@@ -350,6 +350,12 @@ class KernelPlan(Plan):
 
         return run
 
+    def watch(self, arrays: list[tuple[Memory, Memory]]) -> None:
+        """From now on, a list gets the arrays that the kernel takes, and copies of what they hold at first."""
+        for value in self._values:
+            if isinstance(value, Pointer):
+                value.watched = arrays
+
 
 _COUNTED = (Kind.TENSOR_LIST, Kind.SCALAR_LIST, Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY, Kind.STRING)
 
