@@ -117,6 +117,17 @@ check(cann.rtKernelLaunchWithHandleV2(registered, ctypes.c_uint64(1), 8, ctypes.
 check(cann.aclrtSynchronizeStream(first))
 print(host(y))
 
+# Arguments in device memory, read when the kernel runs: here behind a kernel that writes one of them.
+packed = device(np.frombuffer(struct.pack("<QQIf", x.value, y.value, 3, 3.0), np.uint8))
+check(cann.aclrtLaunchKernel(function, 8, packed, SIZE(24), first))
+check(cann.aclrtSynchronizeStream(first))
+print(host(y))
+factors = device(np.frombuffer(np.float32([8, 0]), np.float16))
+check(launch(function, factors, VOID(packed.value + 20), 1.0, first))  # its third element lies behind the arguments
+check(cann.aclrtLaunchKernel(function, 8, packed, SIZE(24), first))
+check(cann.aclrtSynchronizeStream(first))
+print(host(y))
+
 # Captured: each execution computes again.
 graph, captured = VOID(), stream()
 check(cann.aclmdlRICaptureBegin(captured, 0))
@@ -148,14 +159,15 @@ for attempt in (
     lambda s: launch(unknown, x, y, 2.0, s),
     lambda s: launch(function, VOID(12345), y, 2.0, s),
     lambda s: launch_bytes(function, b"12345678", s),
-    lambda s: cann.aclrtLaunchKernel(function, 8, x, SIZE(24), s),
+    lambda s: cann.aclrtLaunchKernel(function, 8, packed, SIZE(8), s),
+    lambda s: cann.aclrtLaunchKernelWithConfig(function, 8, s, None, None, None),
 ):
     own = stream()
     broken(attempt(own), own)
 
 for made in (first, captured):
     check(cann.aclrtDestroyStream(made))
-for address in (x, y):
+for address in (x, y, packed, factors):
     check(cann.aclrtFree(address))
 for loaded in (binary, registered):
     check(cann.aclrtBinaryUnLoad(loaded))
@@ -208,21 +220,25 @@ print(*message(cann.aclrtSynchronizeStream(first)))
 def test_a_kernel_with_a_reference_is_computed(emulator_home: Path, tmp_path: Path) -> None:
     soc, *lines = run(tmp_path, PROGRAM)
     assert soc == "Ascend910B1"
-    assert lines[:5] == [
+    assert lines[:7] == [
         "[8.0, 16.0, 24.0, 0.0]",
         "[5.0, 10.0, 15.0, 0.0]",
         "[6.0, 12.0, 18.0, 0.0]",
-        "[6.0, 12.0, 18.0, 0.0]",
-        "[24.0, 48.0, 72.0, 0.0]",
+        "[3.0, 6.0, 9.0, 0.0]",
+        "[8.0, 16.0, 24.0, 0.0]",
+        "[8.0, 16.0, 24.0, 0.0]",
+        "[32.0, 64.0, 96.0, 0.0]",
     ]
+    lines = lines[2:]
     assert lines[5].startswith("161002 ") and lines[5].endswith(
         "scale_custom: factor: is -1.0; it must not be negative"
     )
     assert lines[6] == "[7.0, 14.0, 21.0, 0.0]"
     refusals, stay_broken = lines[7::2], lines[8::2]
-    assert stay_broken == ["True"] * 5
+    assert stay_broken == ["True"] * 6
     assert "EMULATOR_KERNEL_BINARY" in refusals[0] and "the kernel rope_custom was launched as a binary" in refusals[0]
     assert "no reference is registered for it" in refusals[0] and "the kernel (entry 12) was launched" in refusals[1]
     assert "an argument of a kernel" in refusals[2]
     assert "scale_custom: arguments: have 8 bytes; the registered prototype needs 24" in refusals[3]
-    assert "launched as a binary; its arguments are not a structure in host memory" in refusals[4]
+    assert "scale_custom: arguments: have 8 bytes" in refusals[4]
+    assert "launched as a binary; its arguments are not plain bytes" in refusals[5]

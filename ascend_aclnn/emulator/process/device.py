@@ -48,6 +48,7 @@ from ascend_aclnn.emulator.process.plans import (
     KNOWN,
     BadArgument,
     Bound,
+    DeviceKernelPlan,
     KernelPlan,
     NotSupported,
     Plan,
@@ -284,18 +285,18 @@ class Device:
         return 0, b""
 
     def prepare_kernel(self, payload: bytes) -> tuple[int, bytes]:
-        """A kernel that was launched as a binary: plan, length of the name, name, arguments.
+        """A kernel that was launched as a binary: plan, length of the name, address and size of the arguments, name, arguments.
 
-        The answer: how many pointers; of each the address, and the bytes that are read and written there, or UNDECLARED; and
-        their names.
+        The address is 0 where they follow. The answer: how many pointers; of each the address, and the bytes that are read and
+        written there, or UNDECLARED; and their names. Of arguments in device memory it is their own address alone.
         """
-        number, length = struct.unpack_from("<QQ", payload)
-        name, arguments = payload[16 : 16 + length].decode("utf-8", "replace"), payload[16 + length :]
+        number, length, address, size = struct.unpack_from("<4Q", payload)
+        name, arguments = payload[32 : 32 + length].decode("utf-8", "replace"), payload[32 + length :]
         entry = kernels.find(name)
         if entry is None:
             return FIND_KERNEL_ERROR, b""
         try:
-            plan = KernelPlan(entry, arguments)
+            plan = DeviceKernelPlan(entry, address, size) if address else KernelPlan(entry, arguments)
         except DataError as error:
             return PARAM_INVALID, f"{name}: {error.argument}: {error.detail}".encode()
         self.plans[number] = plan

@@ -101,7 +101,7 @@ def _observed(views: list[Array]) -> Observed:
 def _watched(plan: KernelPlan, bound: Bound) -> tuple[Bound, Observed]:
     """For a kernel, whose outputs are the arrays that it has changed."""
     arrays: list[tuple[Array, Array]] = []
-    plan.watch(arrays)
+    plan.watched = arrays
 
     def run() -> Optional[bytes]:
         arrays.clear()

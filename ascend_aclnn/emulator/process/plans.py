@@ -332,11 +332,17 @@ class KernelPlan(Plan):
 
     once = True
     addresses = 0
+    # Gets the arrays that the kernel takes, and copies of what they hold at first, where it is a list.
+    watched: Optional[list[tuple[Memory, Memory]]] = None
 
     def __init__(self, kernel: Kernel, arguments: bytes) -> None:
-        self._kernel = kernel
         self._values = kernel.read(arguments)
-        self.pointers = [value for value in self._values if isinstance(value, Pointer) and value]
+        self._prepare(kernel, [value for value in self._values if isinstance(value, Pointer) and value])
+
+    def _prepare(self, kernel: Kernel, pointers: list[Pointer]) -> None:
+        """``pointers``: what is pinned until it has run."""
+        self._kernel = kernel
+        self.pointers = pointers
         self.tensors = []
         self.bound = {}
 
@@ -344,17 +350,33 @@ class KernelPlan(Plan):
     def name(self) -> str:
         return self._kernel.name
 
+    def values(self) -> list[Any]:
+        """The arguments of a run: Pointers and numbers."""
+        return self._values
+
     def bind(self, backend: NumpyBackend, memory: Memory, addresses: bytes) -> Bound:
         def run() -> None:
-            self._kernel.function(*self._values)
+            values = self.values()
+            for value in values:
+                if isinstance(value, Pointer):
+                    value.watched = self.watched
+            self._kernel.function(*values)
 
         return run
 
-    def watch(self, arrays: list[tuple[Memory, Memory]]) -> None:
-        """From now on, a list gets the arrays that the kernel takes, and copies of what they hold at first."""
-        for value in self._values:
-            if isinstance(value, Pointer):
-                value.watched = arrays
+
+class DeviceKernelPlan(KernelPlan):
+    """The same, of arguments that lie in device memory, from which each run reads them."""
+
+    def __init__(self, kernel: Kernel, address: int, size: int) -> None:
+        if size < kernel.size:
+            kernel.read(bytes(size))  # says what is missing
+        arguments = Pointer(address, "arguments")
+        arguments.reads, arguments.writes = kernel.size, 0
+        self._prepare(kernel, [arguments])
+
+    def values(self) -> list[Any]:
+        return self._kernel.read(self.pointers[0].array(self._kernel.size, np.uint8).tobytes())
 
 
 _COUNTED = (Kind.TENSOR_LIST, Kind.SCALAR_LIST, Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY, Kind.STRING)

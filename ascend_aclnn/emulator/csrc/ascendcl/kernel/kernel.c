@@ -251,11 +251,13 @@ static void drop_plan(emu_device *device, const emu_buffer *number) {
     emu_buffer_free(&answer);
 }
 
-/* Arguments as a launcher passes them: a structure on the host, or NULL where they lie elsewhere. */
+/* Arguments as a launcher passes them: a structure on the host, or in device memory, which is read when the kernel runs. NULL where
+ * they are something else. */
 typedef struct {
     const void *data;
     size_t size;
-} host_arguments;
+    bool on_device;
+} plain_arguments;
 
 static int refuse(const char *name, const char *reason) {
     return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EMULATOR_KERNEL_BINARY", "the kernel %s was launched as a binary; %s", name, reason);
@@ -302,17 +304,20 @@ static void validate_launch(const char *name, kernel_launch *l, const pointer *p
         emu_validate_task(stream->timeline, l->name, emu_call_site(), l->accesses, l->access_count);
 }
 
-/* Asks the device process for the kernel's reference, and queues the launch. `arguments`: NULL where they lie elsewhere. */
-static int compute(const char *name, emu_stream *stream, const host_arguments *arguments) {
+/* Asks the device process for the kernel's reference, and queues the launch. */
+static int compute(const char *name, emu_stream *stream, const plain_arguments *arguments) {
     static _Atomic uint64_t numbers;
-    if (arguments == NULL) return refuse(name, "its arguments are not a structure in host memory, as the emulated device needs them");
+    if (arguments == NULL) return refuse(name, "its arguments are not plain bytes: placeholders, an aclrtArgsHandle, or host inputs");
+    bool on_device = arguments->on_device && arguments->data != NULL;
     uint64_t number = ++numbers | 1ull << 62; /* beside the plans of operators and of single operators */
-    uint64_t length = strlen(name);
+    uint64_t length = strlen(name), address = on_device ? (uint64_t)(uintptr_t)arguments->data : 0, size = arguments->size;
     emu_buffer request = {0}, answer = {0};
     emu_buffer_put(&request, &number, sizeof number);
     emu_buffer_put(&request, &length, sizeof length);
+    emu_buffer_put(&request, &address, sizeof address);
+    emu_buffer_put(&request, &size, sizeof size);
     emu_buffer_put(&request, name, length);
-    if (arguments->data != NULL) emu_buffer_put(&request, arguments->data, arguments->size);
+    if (arguments->data != NULL && !on_device) emu_buffer_put(&request, arguments->data, arguments->size);
     emu_device *device = emu_stream_device(stream);
     int status = emu_link_call(device, CALL_KERNEL, &request, &answer);
     emu_buffer_free(&request);
@@ -352,7 +357,7 @@ API aclError aclrtGetHardwareSyncAddr(void **addr) {
 }
 
 /* Launches a kernel; what cannot be launched breaks the stream. */
-static int launch_name(const char *name, aclrtStream handle, const host_arguments *arguments) {
+static int launch_name(const char *name, aclrtStream handle, const plain_arguments *arguments) {
     EMU_HELD emu_stream *stream = NULL;
     int status = emu_stream_acquire(handle, &stream);
     if (status != 0 || emu_config()->noop) return status;
@@ -361,37 +366,37 @@ static int launch_name(const char *name, aclrtStream handle, const host_argument
     return status;
 }
 
-static int launch(const void *function, aclrtStream handle, const host_arguments *arguments) {
+static int launch(const void *function, aclrtStream handle, const plain_arguments *arguments) {
     char name[200];
     name_of(function, name, sizeof name);
     return launch_name(name, handle, arguments);
 }
 
 /* The arguments of rtArgsEx_t, NULL where the runtime would change them on their way: host inputs, and tiling data behind them. */
-static const host_arguments *plain_arguments(const void *info, host_arguments *arguments) {
+static const plain_arguments *unchanged_arguments(const void *info, plain_arguments *arguments) {
     const struct {
         const void *args, *host_inputs;
         uint32_t size, tiling_address, tiling_data;
         uint16_t host_input_count;
         uint8_t has_tiling, on_device;
     } *extended = info;
-    if (info == NULL || extended->host_input_count > 0 || extended->has_tiling || extended->on_device) return NULL;
-    *arguments = (host_arguments){extended->args, extended->size};
+    if (info == NULL || extended->host_input_count > 0 || extended->has_tiling) return NULL;
+    *arguments = (plain_arguments){extended->args, extended->size, extended->on_device};
     return arguments;
 }
 
 static int launch_entry(void *binary, uint64_t entry, const void *info, aclrtStream stream) {
     char name[200];
-    host_arguments arguments;
+    plain_arguments arguments;
     if (binary == NULL) return emu_null_argument("hdl");
     name_of_entry(binary, entry, name, sizeof name);
-    return launch_name(name, stream, plain_arguments(info, &arguments));
+    return launch_name(name, stream, unchanged_arguments(info, &arguments));
 }
 
 API aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t blockDim, const void *argsData, size_t argsSize, aclrtStream stream) {
     ENTER("aclrtLaunchKernel");
-    (void)blockDim, (void)argsData, (void)argsSize;
-    return launch(funcHandle, stream, NULL);
+    (void)blockDim;
+    return launch(funcHandle, stream, &(plain_arguments){argsData, argsSize, true});
 }
 
 API aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t blockDim, aclrtStream stream, aclrtLaunchKernelCfg *cfg,
@@ -404,8 +409,8 @@ API aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t bl
 API aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize,
                                  aclrtLaunchKernelCfg *cfg, aclrtStream stream) {
     ENTER("aclrtLaunchKernelV2");
-    (void)numBlocks, (void)argsData, (void)argsSize, (void)cfg;
-    return launch(funcHandle, stream, NULL);
+    (void)numBlocks, (void)cfg;
+    return launch(funcHandle, stream, &(plain_arguments){argsData, argsSize, true});
 }
 
 API aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg,
@@ -413,21 +418,21 @@ API aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t 
                                            size_t placeHolderNum) {
     ENTER("aclrtLaunchKernelWithHostArgs");
     (void)numBlocks, (void)cfg, (void)placeHolderArray;
-    return launch(funcHandle, stream, placeHolderNum > 0 ? NULL : &(host_arguments){hostArgs, argsSize});
+    return launch(funcHandle, stream, placeHolderNum > 0 ? NULL : &(plain_arguments){hostArgs, argsSize, false});
 }
 
 API int32_t rtKernelLaunch(const void *stubFunc, uint32_t blockDim, void *args, uint32_t argsSize, void *smDesc, aclrtStream stm) {
     ENTER("rtKernelLaunch");
     (void)blockDim, (void)smDesc;
-    return launch(stubFunc, stm, &(host_arguments){args, argsSize});
+    return launch(stubFunc, stm, &(plain_arguments){args, argsSize, false});
 }
 
 API int32_t rtKernelLaunchWithFlagV2(const void *stubFunc, uint32_t blockDim, void *argsInfo, void *smDesc, aclrtStream stm,
                                      uint32_t flags, const void *cfgInfo) {
     ENTER("rtKernelLaunchWithFlagV2");
     (void)blockDim, (void)smDesc, (void)flags, (void)cfgInfo;
-    host_arguments arguments;
-    return launch(stubFunc, stm, plain_arguments(argsInfo, &arguments));
+    plain_arguments arguments;
+    return launch(stubFunc, stm, unchanged_arguments(argsInfo, &arguments));
 }
 
 API int32_t rtKernelLaunchWithHandle(void *hdl, uint64_t tilingKey, uint32_t blockDim, void *argsInfo, void *smDesc, aclrtStream stm,
