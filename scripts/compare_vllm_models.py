@@ -44,14 +44,8 @@ _REPLICAS = ("data_parallel_size", 2)
 _SLEEP = (("enable_sleep_mode", True), ("additional_config", {"weight_nz_mode": 0}))
 # Only where others prefill does vllm-ascend launch mla_preprocess; nothing comes from them here. Above 1024 tokens in a batch it
 # keeps the weights of prefill.
-_CONSUMER = (
-    "kv_transfer_config",
-    {
-        "kv_connector": "ExampleConnector",
-        "kv_role": "kv_consumer",
-        "kv_connector_extra_config": {"shared_storage_path": "absent"},
-    },
-)
+_NOTHING = {"kv_connector": "MultiConnector", "kv_connector_extra_config": {"connectors": []}}
+_CONSUMER = ("kv_transfer_config", {**_NOTHING, "kv_role": "kv_consumer"})
 _SMALL = {"max_num_batched_tokens": 256}
 ROWS = {
     "llama": Row("llama"),
