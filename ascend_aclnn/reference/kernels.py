@@ -87,10 +87,8 @@ class Pointer:
         elements = memory.view(dtype).reshape(lengths)
         if self.reads is not None and self.writes is not None:
             if size > max(self.reads, self.writes):
-                raise DataError(
-                    self.name,
-                    f"has {size} bytes read or written; the kernel's declaration says {self.reads} read and {self.writes} written",
-                )
+                declared = f"the kernel's declaration says {self.reads} read and {self.writes} written"
+                raise DataError(self.name, f"has {size} bytes read or written; {declared}")
             elements.flags.writeable = self.writes > 0
         if self.watched is not None and elements.flags.writeable:
             self.watched.append((elements, elements.copy()))
