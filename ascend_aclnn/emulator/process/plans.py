@@ -350,13 +350,13 @@ class KernelPlan(Plan):
     def name(self) -> str:
         return self._kernel.name
 
-    def values(self) -> list[Any]:
+    def read(self) -> list[Any]:
         """The arguments of a run: Pointers and numbers."""
         return self._values
 
     def bind(self, backend: NumpyBackend, memory: Memory, addresses: bytes) -> Bound:
         def run() -> None:
-            values = self.values()
+            values = self.read()
             for value in values:
                 if isinstance(value, Pointer):
                     value.watched = self.watched
@@ -375,7 +375,7 @@ class DeviceKernelPlan(KernelPlan):
         arguments.reads, arguments.writes = kernel.size, 0
         self._prepare(kernel, [arguments])
 
-    def values(self) -> list[Any]:
+    def read(self) -> list[Any]:
         return self._kernel.read(self.pointers[0].array(self._kernel.size, np.uint8).tobytes())
 
 
