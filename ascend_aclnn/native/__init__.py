@@ -90,6 +90,9 @@ def _load() -> Status:
     combine = library.ascend_native_combine
     combine.argtypes = [number, pointer, size, pointer, pointer, pointer, size, size, size]
     combine.restype = None
+    nll = library.ascend_native_nll
+    nll.argtypes = [number, pointer, pointer, pointer, size, size, ctypes.c_int64, pointer, pointer, pointer]
+    nll.restype = number
     library.ascend_native_running_sum.argtypes = [pointer, pointer, size, size]
     library.ascend_native_running_sum.restype = None
     for name in _COMPARED:
@@ -146,7 +149,7 @@ def convert(source: Array, target: Array) -> bool:
         return False
     if not (source.flags.aligned and target.flags.aligned):
         return False
-    at, to = source.ctypes.data, target.ctypes.data
+    at, to = source.__array_interface__["data"][0], target.__array_interface__["data"][0]
     _library.ascend_native_convert(number, at, to, rows, columns, source_step, target_step)
     return True
 
@@ -316,6 +319,33 @@ def combine_rows(target: Array, source: Array, picks: Array, weights: Optional[A
     return True
 
 
+def nll(x: Array, weight: Array, classes: Array, ignored: int) -> Optional[tuple[Array, Array, Array]]:
+    """-weight[class] * x[row, class] and weight[class] of each row, zeros for the class to ignore, and the float64 sums of both.
+
+    None where the helper cannot, or where a class is out of range. It takes contiguous arrays, ``classes`` of int64.
+    """
+    if not runs_programs() or _library is None or x.dtype not in _FLOATS or len(x) > LONG_ROW:
+        return None
+    if weight.dtype != x.dtype or classes.dtype != np.int64:
+        return None
+    if not (
+        x.flags.c_contiguous
+        and x.flags.aligned
+        and weight.flags.c_contiguous
+        and weight.flags.aligned
+        and classes.flags.c_contiguous
+    ):
+        return None
+    by_row, sums = np.empty((2, len(x)), np.float32), np.empty(2)
+    at, of_weight, of_class, to, to_sums = (
+        array.__array_interface__["data"][0] for array in (x, weight, classes, by_row, sums)
+    )
+    rows, columns = x.shape
+    kind, weights_at = _FLOATS[x.dtype], to + 4 * rows
+    done = _library.ascend_native_nll(kind, at, of_weight, of_class, rows, columns, ignored, to, weights_at, to_sums)
+    return (by_row[0], by_row[1], sums) if done else None
+
+
 def philox(key: int, low: Array, high: Array, target: Array) -> bool:
     """The four words of each counter, whose halves are uint64 in a row or all the same, into uint32 rows of four.
 
@@ -358,6 +388,7 @@ __all__ = [
     "convert",
     "converts",
     "look_up",
+    "nll",
     "philox",
     "run_program",
     "running_sum",

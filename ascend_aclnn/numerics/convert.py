@@ -246,12 +246,13 @@ def _round_part(dst: Array, src: Array, work: Optional[Array] = None) -> None:
         else:
             _round_part(dst, src)
         return
-    if not few and _by_helper(src, dst):
+    double_to_bf16 = src.dtype == np.float64 and dst.dtype == _BFLOAT16  # NumPy takes ten steps
+    if (double_to_bf16 or not few) and _by_helper(src, dst):
         return
     with np.errstate(all="ignore"):
         if dst.dtype == np.float16 and src.dtype == np.float32 and not (few and _no_nan(src)):
             _encode_half(dst, src, work)
-        elif src.dtype == np.float64 and dst.dtype == _BFLOAT16 and not few:
+        elif double_to_bf16 and not few:
             _round_double(dst, src)
         elif is_low_precision(dst.dtype) and src.dtype == np.float64 and dst.dtype != np.float16:
             np.copyto(dst, _round_to_odd(src), casting="unsafe")

@@ -308,6 +308,25 @@ def test_philox_makes_the_words_that_python_integers_make(helper: str, count: in
     )
 
 
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), HALF, BF16], ids=str)
+def test_losses_of_classes_are_those_of_the_formula(helper: str, dtype: np.dtype[Any]) -> None:
+    rng = np.random.default_rng(0)
+    rows, columns, ignored = 2500, 37, 5
+    x, weight = (rng.standard_normal(shape).astype(dtype) for shape in ((rows, columns), columns))
+    classes = rng.integers(0, columns, rows)
+    answer = native.nll(x, weight, classes, ignored)
+    assert answer is not None
+    chosen, weights = (values.astype(np.float32) for values in (x[np.arange(rows), classes], weight[classes]))
+    wanted = np.where(classes == ignored, 0, -weights * chosen), np.where(classes == ignored, 0, weights)
+    for of_rows, formula, total in zip(answer, wanted, answer[2]):
+        assert of_rows.tobytes() == formula.astype(np.float32).tobytes()
+        assert total == np.add.reduce(formula.astype(np.float64))
+    for wrong in (-1, columns):
+        classes[rows - 1] = wrong
+        assert native.nll(x, weight, classes, ignored) is None
+        assert native.nll(x, weight, classes, wrong) is not None
+
+
 def test_a_call_passes_all_arguments_of_phase_one(built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_library, "PACKAGED", built_helper)
     monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")

@@ -61,6 +61,9 @@ int ascend_native_chosen(void);
 
 EXPORT void ascend_native_convert(int conversion, ARGUMENTS);
 
+/* Float64 sums of float32: of each row into target, or of each column onto target. */
+EXPORT void ascend_native_sum(const void *source, double *target, size_t rows, size_t columns, ptrdiff_t step, int of_columns);
+
 /* The data types that a conversion reads and writes, as NumPy names them: "float16 float32"; NULL behind the last one. */
 EXPORT const char *ascend_native_conversion(int conversion);
 

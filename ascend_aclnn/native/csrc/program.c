@@ -44,7 +44,7 @@ INLINE double sum_of_four_runs(const float *restrict a, size_t n, int squares, i
     for (size_t j = 0; j < 4; j++)
         for (int k = 0; k < 8; k++) r[j][k] = term(a[j * n + k], squares);
     for (size_t i = 8; i < n; i += 8) {
-        const float *next = a + 4 * n + 4 * i;  /* the hardware prefetches only sequential reads */
+        const float *next = a + 16 * n + 4 * i;  /* the hardware prefetches only sequential reads; 8 KB ahead, for memory takes longer than four runs */
         __builtin_prefetch(next), __builtin_prefetch(next + 16);
         for (size_t j = 0; j < 4; j++)
             for (int k = 0; k < 8; k++) r[j][k] = plus(r[j][k], a[j * n + i + k], squares, fused);
@@ -93,7 +93,7 @@ AVX512 INLINE double sum_of_four_runs_avx512(const float *a, size_t n, int squar
     __m512d r[4];
     for (size_t j = 0; j < 4; j++) r[j] = plus_eight(_mm512_set1_pd(-0.0), a + j * n, squares);
     for (size_t i = 8; i < n; i += 8) {
-        const float *next = a + 4 * n + 4 * i;  /* as above */
+        const float *next = a + 16 * n + 4 * i;  /* as above */
         __builtin_prefetch(next), __builtin_prefetch(next + 16);
         for (size_t j = 0; j < 4; j++) r[j] = plus_eight(r[j], a + j * n + i, squares);
     }
@@ -372,6 +372,20 @@ INLINE size_t polynomial_steps(const struct instruction *p, const struct instruc
     return steps == 3 ? 2 : steps;
 }
 
+/* Asks for some of the memory of the next tile while this one is computed: the processor itself looks ahead only where one operand is
+ * read on and on. A share of each operand's lines after each instruction, as it can wait for a few lines at a time. */
+INLINE void prefetch(const struct instruction *loads, size_t count, size_t share, size_t shares, const struct operand *operands,
+                     char *const *at, size_t next, size_t n)
+{
+    const size_t low = 2 * n * share / shares, high = 2 * n * (share + 1) / shares;
+    for (size_t k = 0; k < count; k++) {
+        const struct operand *o = &operands[loads[k].target];
+        if (loads[k].operation != LOAD || o->steps[DIMS - 1] != 2) continue;
+        const char *line = at[loads[k].target] + 2 * next;
+        for (size_t i = (low + 63) & ~(size_t)63; i < high; i += 64) __builtin_prefetch(line + i);
+    }
+}
+
 /* Some instructions on the elements of a row, from `first` to `end`. */
 INLINE void one_part(const struct instruction *code, size_t first, size_t end, const struct operand *operands,
                      char *const *at, float (*tiles)[TILE + APART], float **registers, size_t width, struct sum *sums, const struct kernels *kernels,
@@ -379,11 +393,14 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
 {
     float tile[TILE];
     int sums_up = 0;
+    size_t loads = 0;
+    for (size_t number = first; first == 0 && number < end; number++) loads += code[number].operation == LOAD && operands[code[number].target].steps[DIMS - 1] == 2;
     for (size_t number = first; number < end; number++) sums_up |= code[number].operation == ROW_SUM || code[number].operation == ROW_SQUARES;
     for (size_t start = 0, n; start < width; start += n) {
         n = sums_up ? tile_size(start, width) : width - start < TILE ? width - start : TILE;
         for (size_t number = first; number < end; number++) {
             const struct instruction *p = &code[number];
+            if (loads > 1) prefetch(code + first, end - first, number - first, end - first, operands, at, start + n, n);
             const float *a = p->a < 0 ? 0 : registers[p->a], *b = p->b < 0 ? 0 : registers[p->b];
             const float *c = p->c < 0 ? 0 : registers[p->c];
             float *d = 0;
@@ -479,7 +496,10 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
             case FLOOR: FOR d[i] = floorf(a[i]); break;
             case CEIL: FOR d[i] = ceilf(a[i]); break;
             case TRUNC: FOR d[i] = truncf(a[i]); break;
-            case SIGN: FOR d[i] = a[i] > 0 ? 1.0f : a[i] < 0 ? -1.0f : a[i] == 0 ? 0.0f : a[i]; break;
+            case SIGN: FOR {  /* 1 with the sign, or nothing */
+                const uint32_t one = (bits_of(a[i]) & 0x80000000u) | 0x3f800000u;
+                d[i] = a[i] != a[i] ? a[i] : float_of(one & (0u - (uint32_t)(a[i] != 0)));
+            } break;
             case IS_NAN: FOR d[i] = MASK(a[i] != a[i]); break;
             case IS_FINITE: FOR d[i] = MASK((bits_of(a[i]) & 0x7fffffffu) < 0x7f800000u); break;
             case IS_INF: FOR d[i] = MASK((bits_of(a[i]) & 0x7fffffffu) == 0x7f800000u); break;
@@ -661,8 +681,7 @@ EXPORT void ascend_native_running_sum(const float *source, double *target, size_
 
 FOR_EACH_SET(SUMS)
 
-/* Float64 sums of float32: of each row into target, or of each column onto target. */
-EXPORT void ascend_native_sum(const char *source, double *target, size_t rows, size_t columns, ptrdiff_t step, int of_columns)
+EXPORT void ascend_native_sum(const void *source, double *target, size_t rows, size_t columns, ptrdiff_t step, int of_columns)
 {
     static void (*const sums[][2])(const char *, double *, size_t, size_t, ptrdiff_t) = {
 #define BOTH(name, attribute) {rows_##name, columns_##name},

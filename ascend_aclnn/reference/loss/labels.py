@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ascend_aclnn import native
 from ascend_aclnn.numerics import Array, codes, round_into, widen
 from ascend_aclnn.reference._arrays import total
 from ascend_aclnn.reference._rows import check_range
@@ -36,6 +37,13 @@ def _rows(x: Array, target: Array) -> tuple[Array, Array]:
 def _nll(x: Array, target: Array, weight: Array, reduction: int, ignore: int) -> Any:
     """-weight[class] * x[class], and the sum of the weights, by which a mean divides; 0 where nothing is reduced."""
     x, target = _rows(x, target)
+    if x.ndim == 2 and x.shape[1] == weight.size:
+        losses = native.nll(x, weight, np.ascontiguousarray(target, np.int64), ignore)
+        if losses is not None:
+            loss, _, (whole_loss, whole) = losses
+            if reduction == NONE:
+                return loss, 0
+            return whole_loss / whole if reduction == MEAN else whole_loss, whole
     classes, counted = checked_classes("target", target, ignore, x.shape[1])
     weights = widen(codes(weight).reshape(-1).take(classes).view(weight.dtype))
     if x.ndim == 2 and x.size and x.flags.c_contiguous:
