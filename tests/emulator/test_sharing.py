@@ -219,7 +219,7 @@ def test_what_others_use_outlives_a_reset_of_the_exporter(cann: Cann) -> None:
     other.end()
 
 
-@client(ASCEND_EMULATOR_CANN=NEWEST)
+@client(ASCEND_EMULATOR_CANN=NEWEST, ASCEND_EMULATOR_FILL="0")
 def test_a_reset_of_the_importer_lets_the_memory_go(cann: Cann) -> None:
     other = Other(exports, "")
     address = import_key(cann, other.hear())
