@@ -7,6 +7,16 @@ MEANT: dict[str, dict[str, tuple[str, ...]]] = {
     "test_communication": {
         "test_a_refused_destruction_is_told": ("handle/use-after-destroy",),
     },
+    "test_graph_models": {
+        "test_a_loop_runs_until_its_value_is_zero_and_begins_with_its_default": ("memory/use-after-free",),
+        "test_an_error_in_another_stream_of_a_graph_is_that_of_the_replay": ("memory/use-after-free",),
+        "test_conditions_choose_what_a_graph_runs": ("handle/use-after-destroy",),
+        "test_destroying_a_graph_waits_for_its_replay": ("handle/use-after-destroy",),
+        "test_memory_of_a_running_graph_cannot_be_freed": ("memory/free-in-use",),
+        "test_misuse_of_conditions": ("handle/use-after-destroy",),
+        "test_notifies_order_streams_and_are_taken_back": ("handle/use-after-destroy",),
+        "test_single_tasks_of_a_graph_are_read_and_changed": ("handle/use-after-destroy",),
+    },
     "test_graph_programs": {
         "test_threads_capture_replay_and_destroy_graphs": ("memory/use-after-free",),
     },

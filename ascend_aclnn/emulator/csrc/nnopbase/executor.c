@@ -857,7 +857,7 @@ static void validate_launch(const executor *e, launch *l, const emu_stream *stre
     size_t numbered = 0;
     l->site = emu_call_site();
     bool memory = (emu_config()->validate & VALIDATE_MEMORY) != 0, indexed = memory && is_among(by_index, e->operator->name);
-    bool moves = indexed || (memory && is_among(moving, e->operator->name)), now = stream->capture == NULL && stream->update == NULL;
+    bool moves = indexed || (memory && is_among(moving, e->operator->name)), now = emu_stream_runs(stream);
     emu_buffer never_written = {0};
     emu_table_lock();
     for (uint32_t i = 0; i < l->count; i++) {

@@ -300,7 +300,7 @@ static void validate_launch(const char *name, kernel_launch *l, const pointer *p
         arguments += strcspn(arguments, " ");
         arguments += *arguments == ' ';
     }
-    if (stream->capture == NULL && stream->update == NULL)
+    if (emu_stream_runs(stream))
         emu_validate_task(stream->timeline, l->name, emu_call_site(), l->accesses, l->access_count);
 }
 

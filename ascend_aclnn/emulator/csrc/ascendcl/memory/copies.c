@@ -223,7 +223,7 @@ static void validate_copy(uint32_t timeline, const copy_task *copy, const char *
 }
 
 static int enqueue_copy(emu_stream *stream, copy_task *copy, const char *dst) {
-    if (emu_validates() && stream->capture == NULL) validate_copy(stream->timeline, copy, dst);
+    if (emu_validates() && emu_stream_runs(stream)) validate_copy(stream->timeline, copy, dst);
     return emu_stream_enqueue(stream, &copy->task);
 }
 

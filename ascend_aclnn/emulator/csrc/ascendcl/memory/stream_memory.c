@@ -91,7 +91,7 @@ static int queue_value(void *address, uint64_t value, uint32_t flag, aclrtStream
     access->pinned = true;
     access->value = value;
     access->flag = flag;
-    if (emu_validates() && stream->capture == NULL) {
+    if (emu_validates() && emu_stream_runs(stream)) {
         emu_validate_written(address, sizeof(uint64_t));
         if (run == run_wait) emu_value_waited(stream->timeline, address, satisfied, value, flag);
         else emu_value_written(stream->timeline, address, value);

@@ -565,7 +565,7 @@ int emu_run_single(const char *routine, const emu_single *single, aclrtStream ha
     put_text(&request, single->type);
     status = prepare_single(single, &request, l);
     emu_buffer_free(&request);
-    if (status == 0 && l->accesses != NULL && stream->capture == NULL && stream->update == NULL)
+    if (status == 0 && l->accesses != NULL && emu_stream_runs(stream))
         emu_validate_task(stream->timeline, l->type, emu_call_site(), l->accesses, l->count);
     if (status == 0) status = emu_stream_enqueue(stream, &l->task);
     else finish_single(&l->task);

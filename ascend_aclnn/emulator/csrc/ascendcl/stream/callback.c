@@ -62,7 +62,7 @@ API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *arg
     call->task = (emu_task){.run = run_host_function, .slow = true, .finish = finish_callback, .describe = emu_describe_nothing, .routine = emu_routine()};
     call->function = fn;
     call->argument = args;
-    if (emu_validates() && target->capture == NULL) validate_callback(call, target);
+    if (emu_validates() && emu_stream_runs(target)) validate_callback(call, target);
     return emu_stream_enqueue(target, &call->task);
 }
 
@@ -164,7 +164,7 @@ API aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallback
     call->task = (emu_task){.run = run_callback, .slow = true, .finish = finish_callback, .describe = emu_describe_nothing, .routine = emu_routine()};
     call->function = fn;
     call->argument = userData;
-    if (emu_validates() && target->capture == NULL) validate_callback(call, target);
+    if (emu_validates() && emu_stream_runs(target)) validate_callback(call, target);
     call->blocks = blockType == ACL_CALLBACK_BLOCK;
     call->target = target;
     emu_object_hold(target);

@@ -150,7 +150,7 @@ static int queue_notify(aclrtNotify handle, aclrtStream stream_handle, uint32_t 
     emu_object_hold(notify);
     item->serial = emu_handle_serial(handle);
     item->timeout = timeout;
-    if (emu_validates() && stream->capture == NULL) validate_notify(notify, stream, run == run_wait);
+    if (emu_validates() && emu_stream_runs(stream)) validate_notify(notify, stream, run == run_wait);
     return emu_stream_enqueue(stream, &item->task);
 }
 

@@ -123,6 +123,9 @@ struct emu_stream {
     emu_allocator *allocator;     /* the program's (aclrtAllocatorRegister), or NULL */
 };
 
+/* Whether what a stream gets runs, and is neither recorded nor refused: then --validate compares it. */
+static inline bool emu_stream_runs(const emu_stream *stream) { return stream->capture == NULL && stream->update == NULL && stream->model == 0; }
+
 /* 107027 with a message for a stream that is captured. */
 int emu_refuse_captured(emu_stream *stream);
 /* The same with another status, and what is refused. */
