@@ -17,6 +17,7 @@ import pytest
 from layer_tools import run
 
 from ascend_aclnn.cli.emulator import environment as emulated_environment
+from ascend_aclnn.emulator import protocol
 from ascend_aclnn.layer import run as layer_run
 from ascend_aclnn.layer.build import CSRC, build_layer
 from ascend_aclnn.layer.exports import read_library
@@ -104,6 +105,15 @@ def test_a_killed_program_leaves_its_launches(client: str, emulator_home: Path, 
         assert launches(recording) == ["aclnnAdd"] and recording.ended is None
         out = recording.launches[0].named["out"].content
         np.testing.assert_array_equal(recording.array(out, "after"), [[11, 22], [33, 44]])
+
+
+def test_a_killed_program_leaves_its_brief_launches(client: str, emulator_home: Path, tmp_path: Path) -> None:
+    run([client, "kill"], variables(emulator_home, tmp_path / "a.aclnn"), -signal.SIGKILL)
+    with Recording(tmp_path / "a.aclnn") as recording:
+        (add,) = recording.launches
+        assert recording.ended is None and recording.cut == "" and add.statuses == (0, 0)
+        assert add.times[0] <= add.times[1] <= add.times[2] < add.times[3]
+    assert b"LAUN" in (tmp_path / "a.aclnn").read_bytes()
 
 
 def test_a_refused_launch_is_recorded_and_the_client_still_gets_the_message(
@@ -517,6 +527,68 @@ int main(void) {
     return 0;
 }
 """
+
+
+VALUES = r"""
+#include "layer.h"
+#include "protocol.h"
+static const char *const names[] = {"x", "far", "none", "integer", "number", "scalar", "wide", "integers", "booleans", "many"};
+static const char kinds[] = {LETTER_TENSOR, LETTER_TENSOR, LETTER_TENSOR, 'i', LETTER_DOUBLE, LETTER_SCALAR, LETTER_SCALAR,
+                             LETTER_INT_ARRAY, LETTER_BOOL_ARRAY, LETTER_INT_ARRAY, 0};
+static layer_operator op = {"aclnnX", kinds, "iioiiiiiii", names, 10, 0};
+static void launch(const layer_value *values, void *executor) {
+    LAYER_ENTER;
+    uint64_t workspace = 64;
+    layer_phase_one(&frame_, &op, values, 0, &workspace, &executor);
+    layer_after_phase_two(layer_before_phase_two((void *)4096, 64, executor, (void *)77), 0);
+}
+int main(void) {
+    static char handles[7][64];
+    int64_t dims[2] = {2, 3}, strides[2] = {1, 2}, integers[2] = {-1, INT64_C(1) << 62}, many[40];
+    double wide[2] = {1.5, -2.5};
+    float half = 0.5f;
+    uint8_t booleans[3] = {1, 0, 1};
+    for (int i = 0; i < 40; i++) many[i] = -i;
+    layer_made_tensor(handles[0], dims, 2, 0, strides, 5, 2, dims, 2, (void *)((UINT64_C(1) << 48) - 1));
+    layer_made_tensor(handles[1], dims, 2, 0, NULL, 0, 2, dims, 2, (void *)(UINT64_C(1) << 48));
+    layer_made_scalar(handles[2], &half, 0);
+    layer_made_scalar(handles[3], wide, 17);
+    layer_made_array(handles[4], LETTER_INT_ARRAY, integers, 2);
+    layer_made_array(handles[5], LETTER_BOOL_ARRAY, booleans, 3);
+    layer_made_array(handles[6], LETTER_INT_ARRAY, many, 40);
+    layer_value values[10] = {{.pointer = handles[0]}, {.pointer = handles[1]}, {.pointer = NULL}, {.integer = -7},
+                              {.number = -0.25}, {.pointer = handles[2]}, {.pointer = handles[3]}, {.pointer = handles[4]}, {.pointer = handles[5]}};
+    launch(values, &op);
+    values[9].pointer = handles[6]; /* too long for a brief record */
+    launch(values, &op);
+    return 0;
+}
+"""
+
+
+def test_each_kind_of_value_is_read_as_it_was(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    environ = variables(emulator_home, tmp_path / "a.aclnn")
+    places = [Path(place) for place in environ["LD_LIBRARY_PATH"].split(":")]
+    lib64 = next(place for place in places if (place / "libascend_layer.so").is_file())
+    (tmp_path / "protocol.h").write_text(protocol.c_header())
+    program = tmp_path / "values"
+    command = [compiler, "-x", "c", "-", "-D_GNU_SOURCE", f"-I{CSRC}", f"-I{tmp_path}", "-o", str(program)]
+    subprocess.run([*command, f"-L{lib64}", "-lascend_layer"], input=VALUES, text=True, check=True)
+    run([str(program)], environ)
+    with Recording(tmp_path / "a.aclnn") as recording:
+        brief, long = recording.launches
+        for launch, many in ((brief, None), (long, tuple(-i for i in range(40)))):
+            named = {name: value.content for name, value in launch.named.items()}
+            assert named.pop("x").address == (1 << 48) - 1 and named.pop("far").address == 1 << 48
+            assert named.pop("scalar").value == 0.5 and named.pop("wide").value == 1.5 - 2.5j
+            assert named.pop("booleans") == (True, False, True) and named.pop("integers") == (-1, 1 << 62)
+            assert named == {"none": None, "integer": -7, "number": -0.25, "many": many}
+            assert (launch.workspace, launch.stream, launch.statuses) == ((64, 4096), 77, (0, 0))
+        assert (
+            brief.named["x"].content.description.strides == (1, 2) and brief.named["x"].content.description.offset == 5
+        )
+    content = (tmp_path / "a.aclnn").read_bytes()
+    assert content.count(b"LAUN") == 1 and content.count(b"OPER") == 1
 
 
 def test_a_thread_leaves_nothing_behind(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
