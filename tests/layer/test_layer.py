@@ -557,7 +557,8 @@ int main(void) {
     layer_made_array(handles[5], LETTER_BOOL_ARRAY, booleans, 3);
     layer_made_array(handles[6], LETTER_INT_ARRAY, many, 40);
     layer_value values[10] = {{.pointer = handles[0]}, {.pointer = handles[1]}, {.pointer = NULL}, {.integer = -7},
-                              {.number = -0.25}, {.pointer = handles[2]}, {.pointer = handles[3]}, {.pointer = handles[4]}, {.pointer = handles[5]}};
+                              {.number = -0.25}, {.pointer = handles[2]}, {.pointer = handles[3]},
+                              {.pointer = handles[4]}, {.pointer = handles[5]}};
     launch(values, &op);
     values[9].pointer = handles[6]; /* too long for a brief record */
     launch(values, &op);
