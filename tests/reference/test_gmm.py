@@ -205,6 +205,23 @@ def test_dequantised_again() -> None:
     assert_near(actual, by_rows(x, right, [2, 6]), 3e-2, floor=1e-6)
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_rows_of_8_bits_by_weights_of_4_with_a_scale_for_each_output(packed: bool) -> None:
+    """Bias, eight times the sums of columns, is scaled by rows, too; eight codes lie in an INT32."""
+    rng, ends = np.random.default_rng(45), [2, 6]
+    x, codes = rng.integers(-128, 128, (6, 64), np.int8), rng.integers(-8, 8, (2, 64, 64))
+    scale, rows = (rng.uniform(0.001, 0.01, s).astype(np.float32) for s in ((2, 64), 6))
+    whole = codes * scale[:, None]
+    bits, bias = scale.view(np.uint32).astype(np.int64), (8 * whole.sum(1)).astype(np.float32)
+    nibbles = (codes & 15).astype(np.uint32).reshape(2, 64, 8, 8) << (4 * np.arange(8, dtype=np.uint32))
+    weight = nibbles.sum(-1, dtype=np.uint32).view(np.int32) if packed else codes.astype(ml_dtypes.int4)
+    operands = [x], [weight], [bias], [bits], None, None, None, [rows], np.array(ends)
+    out = np.zeros((6, 64), BF16)
+    ops.grouped_matmul_v4(*operands, None, None, None, 3, 0, 0, 0, out=([out], None, None))
+    expected = by_rows(x, whole, ends) * rows.astype(float)[:, None]
+    assert_near(out, expected, LIMIT["bfloat16"], floor=1e-2 * float(np.abs(expected).max()))
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_swiglu_quant_with_weights_of_four_bits(groups: int) -> None:
     """Both versions, with scales of outputs, or of groups of their inputs; ``bias`` has eight times the sums of columns."""

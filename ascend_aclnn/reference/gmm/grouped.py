@@ -45,6 +45,7 @@ class Parameters:
         present = {name: items for name, items in lists.items() if items and items[0] is not None}
         self.lists = {name: items for name, items in present.items() if items[0].size}
         self.single = len(weights) == 1 and weights[0].ndim > 2
+        self.packed = False  # whether weights for INT8 rows were INT4, eight in an INT32
 
     def weight(self, group: int) -> Array:
         if self.single and not 0 <= group < len(self.weights[0]):  # phase one takes any list for a weight of one group
@@ -71,7 +72,11 @@ def _product(x: Array, parameters: Parameters, group: int, tokens: Optional[Arra
         y = matmul(widen(x), right)
         store_sum(out, y, bias)
         return
-    if weight.dtype in (_INT4, np.dtype(np.int8)) and scale is not None and _is_int4_weight(x, weight, scale):
+    if (
+        weight.dtype in (_INT4, np.dtype(np.int8))
+        and scale is not None
+        and _is_int4_weight(weight, scale, parameters.packed)
+    ):
         right = dequantised_weight(weight, scale_bits(scale), None)
         # 8-bit rows are taken apart into halves, the lower ones less 8: bias has what that takes away.
         y = matmul(x.astype(np.float32) - (8 if bias is not None else 0), right)
@@ -98,10 +103,9 @@ def store_sum(out: Array, y: Array, bias: Optional[Array]) -> None:
     round_into(out, y if bias is None else y + widen(bias))
 
 
-def _is_int4_weight(x: Array, weight: Array, scale: Array) -> bool:
-    """4-bit weights (unpacked ones are INT8) whose scales are the bits of floats, for groups of rows."""
-    packed = scale.dtype in (np.uint64, np.int64)
-    return packed and (scale.ndim > 1 or weight.dtype == _INT4)
+def _is_int4_weight(weight: Array, scale: Array, packed: bool) -> bool:
+    """4-bit weights (unpacked ones are INT8) whose scales are the bits of floats, for outputs or groups of rows."""
+    return scale.dtype in (np.uint64, np.int64) and (scale.ndim > 1 or weight.dtype == _INT4 or packed)
 
 
 def grouped_matmul(
@@ -117,6 +121,7 @@ def grouped_matmul(
 ) -> None:
     """The products of ``kind`` -1 (lists, tensor by tensor), 0 (groups of rows) or 2 (groups of the inner axis)."""
     parameters = Parameters(weights, lists)
+    parameters.packed = xs[0].dtype == np.int8 and weights[0].dtype == np.int32
     xs = [integers(x) for x in xs]
     if kind == 2:
         x, weight = widen(xs[0]), widen(weights[0])
