@@ -47,7 +47,7 @@ ALLOWED = {
     "hccl": f"{_ASCENDCL} nnopbase",
     "atb": f"{_ASCENDCL} nnopbase",
     "datadist": f"{_MEMORY} metadef",
-    "hixl": "ascendcl/core",
+    "hixl": "ascendcl/core datadist",
 }
 
 Edges = dict[str, set[str]]  # unit -> units; a unit is a source with its header, named by its path without suffix
