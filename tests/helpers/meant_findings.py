@@ -95,6 +95,16 @@ MEANT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_set_and_reset_are_counted": ("memory/use-after-free",),
         "test_two_devices_compute_and_copy": ("handle/wrong-context",),
     },
+    "test_safety": {
+        "test_a_forked_child_writes_to_registered_memory_of_its_own": ("memory/free-in-use", "memory/invalid-address"),
+        "test_a_program_without_descriptors_keeps_its_device": ("sync/write-after-write",),
+        "test_communicators_of_several_devices_are_made_all_or_none": ("handle/use-after-destroy",),
+        "test_destroying_a_stream_while_its_device_is_reset": ("handle/double-destroy",),
+        "test_extents_that_wrap_are_out_of_bounds": ("memory/out-of-bounds",),
+        "test_idle_connections_are_few": ("sync/write-after-write",),
+        "test_lists_that_cannot_be_made_leak_nothing": ("handle/*",),
+        "test_sizes_that_wrap_are_out_of_bounds": ("memory/*",),
+    },
     "test_sharing": {
         "test_a_killed_importer_holds_nothing": (
             "memory/invalid-address",
