@@ -44,8 +44,12 @@ _REPLICAS = ("data_parallel_size", 2)
 _SLEEP = (("enable_sleep_mode", True), ("additional_config", {"weight_nz_mode": 0}))
 # Only where others prefill does vllm-ascend launch mla_preprocess; nothing comes from them here. Above 1024 tokens in a batch it
 # keeps the weights of prefill.
-_NOTHING = {"kv_connector": "MultiConnector", "kv_connector_extra_config": {"connectors": []}}
-_CONSUMER = ("kv_transfer_config", {**_NOTHING, "kv_role": "kv_consumer"})
+_NOTHING = {"kv_connector_module_path": "idle_connector", "kv_connector_extra_config": {"connectors": []}}
+_CONSUMER = (
+    ("kv_transfer_config", {"kv_connector": "IdleConnector", "kv_role": "kv_consumer", **_NOTHING}),
+    ("disable_hybrid_kv_cache_manager", True),
+    ("max_num_batched_tokens", 1280),
+)
 _SMALL = {"max_num_batched_tokens": 256}
 ROWS = {
     "llama": Row("llama"),
@@ -72,7 +76,7 @@ ROWS = {
     "w8a8-static": Row("llama", quantised="W8A8"),
     "w4a8": Row("llama", quantised="W4A8_DYNAMIC"),
     "w4a8-moe": Row("qwen3_moe", "bfloat16", quantised="W4A8_DYNAMIC"),
-    "mla-preprocess": Row("deepseek_v2_lora", options=(_CONSUMER, ("max_num_batched_tokens", 1280)), quantised="W8A8"),
+    "mla-preprocess": Row("deepseek_v2_lora", options=_CONSUMER, quantised="W8A8"),
     "tensor-parallel-2": Row("llama", options=(("tensor_parallel_size", 2),)),
     "tensor-parallel-2-graphs": Row("llama", options=(("tensor_parallel_size", 2), _GRAPHS)),
     "expert-parallel-2": Row("qwen3_moe", options=(("tensor_parallel_size", 2), ("enable_expert_parallel", True))),
