@@ -27,6 +27,7 @@ SLOWER = {
     "conversion: constant_pad_nd": "each plane's frame is filled by itself",
     "conversion: split_tensor": "one copy for each part, and the call itself",
     "conversion: slice": "NumPy copies row by row",
+    "conversion: inplace_fill_scalar": "NumPy fills 16-bit elements one by one",
     "activation: softmax": _FLOAT64,
     "activation: softmax_backward": _FLOAT64,
     "activation: log_softmax": _FLOAT64,
@@ -46,6 +47,7 @@ SLOWER = {
     "loss: nll_loss": _CALL,
     "loss: cross_entropy_loss": "float64 sums, and logarithms of them by NumPy between two calls of the helper for each block",
     "loss: smooth_l1_loss": "both forms of the formula are computed and one is chosen, in tiles",
+    "attention: flash_attention_score": "products, maxima, exponentials and sums are passes of their own over a block of scores",
     "matmul: mm": _BLAS,
     "matmul: addmm": _BLAS,
     "matmul: batch_mat_mul": _BLAS,
@@ -85,6 +87,7 @@ SLOWER_ALONE = {
 
 LARGER = {
     "math: unique2": "a sorted copy of all elements with their places",
+    "index: index_add": "the gathered rows of a block in float64",
     "index: index": "a copy of the result",
     "index: masked_select": "the places of the selected elements, 8 bytes each",
     "index: nonzero": "the coordinates of each axis, before they are joined",
