@@ -84,6 +84,8 @@ class _Decorators(types.ModuleType):
             return _Marks()
         if name == "fixture":
             return _as_it_is
+        if name == "param":
+            return _no_parameter
         if name.startswith("__"):
             raise AttributeError(name)
         if sys.modules.get("pytest") is self:
@@ -100,6 +102,10 @@ def _as_it_is(*arguments: Any, **options: Any) -> Any:
     """A decorator, with arguments or without, that leaves a function as it is."""
     bare = len(arguments) == 1 and callable(arguments[0])
     return arguments[0] if bare else lambda function: function
+
+
+def _no_parameter(*values: Any, **options: Any) -> None:
+    """A body gets no parameters."""
 
 
 def main(file: str, name: str) -> None:

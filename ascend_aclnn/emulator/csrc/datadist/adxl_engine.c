@@ -326,7 +326,7 @@ API uint32_t _ZN4adxl10AdxlEngine17GetTransferStatusERKPvRNS_14TransferStatusE(a
     ENTER_ADXL("GetTransferStatus");
     int status = check_ready(self);
     if (status == 0 && !end_request(self->engine, *req))
-        status = emu_fail(ADXL_FAILED, "EMULATOR_INVALID_HANDLE", "req (%p) is not what TransferAsync returned, or its end has been told", *req);
+        status = emu_fail(ADXL_FAILED, "EMULATOR_NOT_A_HANDLE", "req (%p) is not what TransferAsync returned, or its end was reported before", *req);
     *transfer_status = status == 0 ? TRANSFER_COMPLETED : TRANSFER_FAILED;
     return status;
 }

@@ -65,7 +65,7 @@ int adxl_memory_remove(adxl_memory *memory, const void *handle) {
     if (item != NULL) *link = item->next;
     pthread_mutex_unlock(&memory->lock);
     if (item == NULL)
-        return emu_fail(ADXL_PARAM_INVALID, "EMULATOR_INVALID_HANDLE", "mem_handle (%p) is not what RegisterMem returned, or has been deregistered", handle);
+        return emu_fail(ADXL_PARAM_INVALID, "EMULATOR_NOT_A_HANDLE", "mem_handle (%p) is not what RegisterMem returned, or has been deregistered", handle);
     free(item);
     return 0;
 }
