@@ -58,6 +58,7 @@ NAVIGATION = (
     ("docs/results/host-cost.md", "The host's share", "主机侧开销"),
     ("docs/results/torch-tensors.md", "torch's NPU tensors", "torch 的 NPU 张量"),
     ("docs/results/emulated-device.md", "The emulated device", "仿真设备"),
+    ("docs/results/round-trip.md", "A round trip", "一次往返"),
     ("docs/results/graphs.md", "Graphs", "图"),
     ("docs/results/races.md", "Deleted waits", "删去的等待"),
     ("docs/results/validate.md", "The cost of validation", "校验的开销"),
