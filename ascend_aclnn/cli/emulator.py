@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ascend_aclnn.cli.operators import add_operators
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
 from ascend_aclnn.emulator import faults, operators, releases, validation
 from ascend_aclnn.emulator.activate import ASSUMED
@@ -81,7 +82,7 @@ def add_commands(subparsers: Any) -> None:
         metavar="SPEC",
         help='something that goes wrong: "aclrtMalloc:after=10:status=207001", "aclnnAdd:fail"; may be repeated',
     )
-    _add_operators(command)
+    add_operators(command)
     _add_build_options(command)
     command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
     command.set_defaults(run=_run)
@@ -91,7 +92,7 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument(
         "--names", action="store_true", help="also operators that they look up by name (aclnn..., Atb...)"
     )
-    _add_operators(command)
+    add_operators(command)
     _add_build_options(command)
     command.set_defaults(run=_check)
 
@@ -110,17 +111,6 @@ def _size(text: str) -> str:
     if match is None or int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ") > _MOST_MEMORY:
         raise argparse.ArgumentTypeError(f"{text} is not a number of bytes up to 64T, as 512M or 16G")
     return text
-
-
-def _add_operators(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--operators",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="a Python module that declares operators with rules and references (a vendor's, or your own): a file, the "
-        "directory of a package, or a name that can be imported; may be repeated",
-    )
 
 
 def _add_build_options(command: argparse.ArgumentParser) -> None:

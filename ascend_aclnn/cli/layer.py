@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn.cli import emulator
-from ascend_aclnn.cli.recording import add_bounds, add_failures, add_operators, load_operators, size
+from ascend_aclnn.cli.operators import add_operators, load_operators
+from ascend_aclnn.cli.recording import add_bounds, add_failures, size
 from ascend_aclnn.core import files
 from ascend_aclnn.emulator import validation
 from ascend_aclnn.emulator.build import build

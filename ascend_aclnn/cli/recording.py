@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn import emulator, selection
+from ascend_aclnn.cli.operators import add_operators, load_operators
 from ascend_aclnn.core.progress import Progress
 from ascend_aclnn.core.socs import known_soc
-from ascend_aclnn.emulator import operators
 from ascend_aclnn.recording import Call, Event, Launch, Recording
 from ascend_aclnn.replay import Outcome, Replay, differences, export, replay, trim
 from ascend_aclnn.replay.collectives import Exchange, exchanges
@@ -101,23 +101,6 @@ def add_bounds(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seconds", type=float, metavar="S", help="of a launch that runs by blocks; the rest is left out"
     )
-
-
-def add_operators(command: argparse.ArgumentParser) -> None:
-    """The option that names modules of operators which the catalog lacks."""
-    command.add_argument(
-        "--operators",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="a Python module that declares a vendor's operators with their references, as for emulator run; may be repeated",
-    )
-
-
-def load_operators(options: argparse.Namespace) -> None:
-    """Loads the modules of ``--operators``, and those of the emulated device in whose environment this runs."""
-    operators.load(options.operators)
-    operators.load_from_environment()
 
 
 def size(text: str) -> int:
