@@ -1,8 +1,5 @@
 /* Losses of rows that know their class. */
-#include "native.h"
-
-enum { FLOAT32, FLOAT16, BFLOAT16 };
-enum { TILE = 1024 };  /* rows at a time */
+#include "program.h"
 
 /* Chosen elements of an array, widened. */
 static void gather(int type, const void *source, const size_t *places, float *target, size_t n)

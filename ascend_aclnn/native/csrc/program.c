@@ -551,7 +551,7 @@ INLINE void numbers(const struct instruction *p, const struct operand *operands,
     case NUMBER_ABSOLUTE: made = fabs(x); break;
     case NUMBER_SQRT: made = sqrt(x); break;
     case NUMBER_IS_FINITE: made = fabs(x) < INFINITY; break;
-    case NUMBER_LOG: made = log_of((float)x); break; /* of a float32 */
+    case NUMBER_LOG: made = log_of((float)x); break;  /* of a float32 */
     }
     const struct operand *o = &operands[p->target];
     if (o->type == FLOAT64) *(double *)at[p->target] = made;

@@ -1,8 +1,5 @@
 /* Rows that indices name, added up: runs of them in float64, weighted ones in float32, rounded once. */
-#include "native.h"
-
-enum { FLOAT32, FLOAT16, BFLOAT16 };
-enum { TILE = 1024 };  /* columns at a time: sums and terms stay in the first-level cache */
+#include "program.h"
 
 #define COMBINE_ARGUMENTS                                                                                                \
     int type, const char *source, size_t source_rows, const int64_t *picks, const float *weights, char *target,          \
