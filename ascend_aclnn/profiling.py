@@ -64,7 +64,7 @@ class MemoryPoint(NamedTuple):
 class OperatorTimes(NamedTuple):
     """An operator's row of the table; times in microseconds.
 
-    What replays of graphs have run has rows of its own, behind that of the replays: ``calls`` says how often it ran.
+    The row of graphs' replays is followed by rows of the operators that they ran; ``calls`` counts the runs of each.
     """
 
     operator: str
@@ -227,8 +227,10 @@ class Profile:
 
     @property
     def operators(self) -> list[OperatorTimes]:
-        """A row for each operator, the one with the most device time (host time where it is not known) first. Behind that of
-        replays of graphs are rows of what they ran, whose times are not known one by one: NaN."""
+        """A row for each operator, by device time (host time where it is not known), longest first.
+
+        The row of graphs' replays is followed by rows of the operators that they ran; their own times are not known (NaN).
+        """
         rows: dict[str, OperatorTimes] = {}
         replayed: dict[str, dict[str, OperatorTimes]] = {}
         for launch in self.launches:

@@ -67,9 +67,9 @@ class HostRunner(Protocol):
         """``run`` for arguments that differ from these in data only; ``new``: the outputs share no memory with inputs."""
 
     def returning(self, arguments: Sequence[Any]) -> Optional[Callable[[list[Any]], list[Any]]]:
-        """The same for outputs that are new ndarrays each time: takes the inputs, which it may replace, and returns the outputs.
+        """A function that takes the inputs, in a list that it may change, and returns new ndarrays as outputs.
 
-        None where ``prepare`` is as good.
+        None if ``prepare`` is as fast.
         """
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 OUTPUT = "mindstudio_profiler_output"
 _HOST, _DEVICE = 1, 100  # process numbers of the timeline: the host, and behind the second one the devices
-_LOOKED_AT = 0.5  # seconds
+_LINGER = 0.5  # seconds that the export goes on behind its tables
 _TASKS = {"kernel": "AI_CORE", "collective": "COMMUNICATION", "copy": "MEMCPY_ASYNC", "set": "MEMSET_ASYNC"}
 
 
@@ -73,9 +73,9 @@ def export(directory: Path) -> int:
     _table(output / f"task_time_{stamp}.csv", _task_time(tasks, offset))
     _table(output / f"op_statistic_{stamp}.csv", _op_statistic(tasks))
     _table(output / f"api_statistic_{stamp}.csv", _api_statistic(calls))
-    # torch_npu looks for a table ten times a second, and drops its analysis where the export ends before it has seen one. CANN's
-    # tool works on for seconds after its first table.
-    time.sleep(_LOOKED_AT)
+    # torch_npu polls for a table ten times a second, and drops its analysis if the export ends before a poll has seen one. CANN's
+    # export goes on for seconds after its first table.
+    time.sleep(_LINGER)
     return 0
 
 

@@ -50,16 +50,14 @@ Sizes = Callable[..., Mapping[str, int]]
 
 
 class Pointer:
-    """An address that a kernel gets. It is false where it is null.
+    """An address that a kernel gets. A null pointer is false.
 
-    ``reads`` and ``writes``: how many bytes the kernel's declaration says that it reads and writes there; None without one.
+    ``reads`` and ``writes`` are the bytes that the kernel reads and writes there by its declaration; None without one.
+    ``watched`` may be a list: each writable array that is taken is appended to it, with a copy of its contents.
     """
 
     def __init__(self, address: int, name: str, memory: Optional[addresses.Bytes] = None) -> None:
-        """``memory``: what lies there, where it is the memory of an array on the host.
-
-        ``watched``, where it is a list, gets the arrays that may be written, and copies of what they hold at first.
-        """
+        """``memory``: the bytes at the address, if they belong to an array on the host."""
         self.address = address
         self.name = name
         self.memory = memory
@@ -73,7 +71,7 @@ class Pointer:
     def array(self, shape: Union[int, Sequence[int]], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """The elements at the address, in C order: what is assigned to them is written. DataError where there is no memory.
 
-        Where the kernel's declaration says what it accesses, DataError for more than that; what it only reads is read-only.
+        If the kernel declares what it accesses: DataError for more than that, and an array that it only reads is read-only.
         """
         lengths = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
         size = int(np.prod(lengths, dtype=np.int64)) * np.dtype(dtype).itemsize

@@ -31,9 +31,7 @@ class Run(NamedTuple):
     duration: float
     device: int
     stream: int
-    cause: Optional[
-        Cause
-    ]  # the launch, or the other call, that caused it; a graph's tasks have the call that replayed it
+    cause: Optional[Cause]  # what queued it; for a graph's task the call that replayed the graph
 
 
 class Block(NamedTuple):
@@ -45,7 +43,7 @@ class Block(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An operator of the table, or another function that put work onto a stream; microseconds."""
+    """An operator of the table, or another function that queued work; microseconds."""
 
     operator: str
     calls: int  # of one that a graph replayed: how often it ran
@@ -141,9 +139,12 @@ class Timeline:
     # ----------------------------------------------------------------------------------------------- results
     @property
     def rows(self) -> list[Row]:
-        """A row for each operator and other function that put work onto streams, the one with the most time of the device (of
-        the host where it is not known) first. Behind a function that replays graphs are rows of what it ran, and behind
-        "of no call that was recorded" of what the device ran without one."""
+        """A row for each operator, and for each other function that queued work, by time on the device (on the host where that
+        is not known), longest first.
+
+        The row of a function that replays graphs is followed by rows of their tasks. Work of the device whose call was not
+        recorded has rows behind "of no call that was recorded".
+        """
         device: dict[int, float] = defaultdict(float)
         inner: dict[str, dict[str, Row]] = defaultdict(dict)
         for run in self.runs:

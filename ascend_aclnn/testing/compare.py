@@ -172,7 +172,7 @@ class Comparison:
         path.write_text(whole, encoding="utf-8")
 
     def svg(self, of: str = "", fault: str = "") -> str:
-        """The picture that ``plot`` writes; ``of`` says what was compared, ``fault`` why accurate results are wrong after all."""
+        """The picture that ``plot`` writes. ``of`` names what was compared; ``fault`` says why an accurate result is wrong."""
         verdict = "not accurate" if not self.accurate else "wrong" if fault else "accurate"
         facts = f"{self.standard}, {self.dtype.name}, {self.size} elements"
         reasons = [*self.reason.split("; "), self.summary] if self.reason else [fault] if fault else []

@@ -182,10 +182,10 @@ class Runner:
         return self._run_small
 
     def returning(self, arguments: Sequence[Any]) -> Optional[Callable[[list[Any]], list[Any]]]:
-        """``run`` for small arguments of these shapes and data types, whose outputs are arrays that nobody else has.
+        """``run`` for small arguments of these shapes and data types that takes the inputs and returns new outputs.
 
-        It takes the inputs and returns the outputs: a result that is an output as it is need not be copied into one. None
-        where ``prepare`` is as good.
+        A result of the reference that no one else refers to becomes the output itself, without a copy. None if ``prepare`` is
+        as fast.
         """
         outputs = [arguments[i] for i in self._outputs]
         if any(array.size > numerics.SMALL for array in _all_arrays(arguments)):

@@ -332,7 +332,7 @@ class KernelPlan(Plan):
 
     once = True
     addresses = 0
-    # Gets the arrays that the kernel takes, and copies of what they hold at first, where it is a list.
+    # If it is a list, each array that the kernel takes is appended to it, with a copy of its contents.
     watched: Optional[list[tuple[Memory, Memory]]] = None
 
     def __init__(self, kernel: Kernel, arguments: bytes) -> None:

@@ -165,9 +165,7 @@ class Call:
         self.soc = soc
         self.status = PARAM_INVALID  # of the checks that run now
         self.definitions: Mapping[str, list[Any]] = {}  # the names that words of the rule define (see Word)
-        self.known: dict[
-            str, Any
-        ] = {}  # what expressions have asked for so far: their values, and what parameters stand for
+        self.known: dict[str, Any] = {}  # values of names in expressions, once one has asked for them
         self.versions: tuple[str, ...] = (operator.name,)  # the operators that share the rule
         self.not_passed: frozenset[str] = (
             frozenset()
