@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from requirements import needs_torch_npu
 
 from ascend_aclnn.emulator.build import cache
 
@@ -48,9 +48,6 @@ def test_activate(emulator_home: Path) -> None:
 
 @pytest.mark.clients
 @pytest.mark.clients_short
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch_npu") is None,
-    reason="torch_npu is not installed: ./scripts/test --clients runs its tests on the emulated device",
-)
+@needs_torch_npu
 def test_torch_npu_after_activate(emulator_home: Path) -> None:
     assert "[2.0, 2.0, 2.0] Ascend910B1" in run(TORCH)

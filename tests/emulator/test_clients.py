@@ -6,7 +6,6 @@ started as a user would: ``ascend-aclnn emulator run -- ...``. ``-m clients_shor
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import pytest
 import trace_format
+from requirements import needs_torch_npu
 
 from ascend_aclnn.recording import Call, Recording
 from ascend_aclnn.replay import replay
@@ -29,10 +29,7 @@ SECONDS = 600  # far more than any run takes: only a hang reaches it
 
 pytestmark = [
     pytest.mark.clients,
-    pytest.mark.skipif(
-        importlib.util.find_spec("torch_npu") is None,
-        reason="torch_npu is not installed: ./scripts/test --clients runs its tests on the emulated device",
-    ),
+    needs_torch_npu,
     pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc): the emulated device cannot be built"),
 ]
 

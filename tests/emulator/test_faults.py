@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 import subprocess
@@ -10,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from requirements import needs_torch_npu
 
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.emulator.faults import CALL_KINDS, DEVICE_KINDS, VARIABLE, Fault, parse
@@ -67,13 +67,7 @@ def test_a_rule_that_cannot_be_read_is_refused(rule: str, text: str) -> None:
 # ------------------------------------------------------------------------------------------------ each kind
 
 CLIENTS = ("ascend_aclnn", "torch_npu")
-WITH_TORCH_NPU = [
-    pytest.mark.clients,
-    pytest.mark.skipif(
-        importlib.util.find_spec("torch_npu") is None,
-        reason="torch_npu is not installed: ./scripts/test --clients runs its tests on the emulated device",
-    ),
-]
+WITH_TORCH_NPU = [pytest.mark.clients, needs_torch_npu]
 TRIED: set[tuple[str, str]] = set()  # kinds of faults that a test makes, and the client that they are made to
 
 
@@ -297,10 +291,7 @@ except aclnn.AclError as error:
 
 @pytest.mark.clients
 @pytest.mark.clients_short
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch_npu") is None,
-    reason="torch_npu is not installed: ./scripts/test --clients runs its tests on the emulated device",
-)
+@needs_torch_npu
 def test_torch_npu_is_out_of_memory(emulator_home: Path) -> None:
     program = """
 import torch, torch_npu

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 import os
 import re
@@ -19,6 +18,7 @@ from typing import Any, Optional
 import numpy as np
 import pytest
 from emulator_client import H2D, NEWEST, Cann, Tensor, run_body
+from requirements import needs_torch_npu
 
 from ascend_aclnn import cli
 from ascend_aclnn.emulator import validation
@@ -372,9 +372,12 @@ def examples() -> dict[str, str]:
     return dict(found)
 
 
-def run(*program: str, options: tuple[str, ...] = ("--validate",)) -> subprocess.CompletedProcess[str]:
+def run(
+    *program: str, options: tuple[str, ...] = ("--validate",), **variables: str
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", *options, "--", *program]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_the_page_has_every_finding() -> None:
@@ -605,27 +608,10 @@ def test_each_kind_of_order_with_and_without_a_race(emulator_home: Path) -> None
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
     """What is found in two ranks that share memory, with and without an order (clients/validated_ranks.py)."""
     file = tmp_path_factory.mktemp("ranks") / "findings.json"
-    command = [
-        sys.executable,
-        "-m",
-        "ascend_aclnn",
-        "emulator",
-        "run",
-        "--cann",
-        NEWEST,
-        "--validate",
-        f"--validate-json={file}",
-    ]
+    options = ("--cann", NEWEST, "--validate", f"--validate-json={file}")
     client = Path(__file__).parent / "clients" / "validated_ranks.py"
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "helpers")])}
-    done = subprocess.run(
-        [*command, "--", sys.executable, str(client)],
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "helpers")])
+    done = run(sys.executable, str(client), options=options, PYTHONPATH=path)
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
     findings = json.loads(file.read_text(encoding="utf-8"))["findings"]
     return done, [finding for finding in findings if finding["severity"] == "error"]
@@ -762,10 +748,7 @@ def test_an_unknown_kind_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.clients
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch_npu") is None,
-    reason="torch_npu is not installed: ./scripts/test --clients runs its tests on the emulated device",
-)
+@needs_torch_npu
 def test_without_its_cache_torch_npu_shows_what_each_tensor_lacks(emulator_home: Path) -> None:
     """Memory that torch_npu's allocator gives out again counts as written; without it each tensor is fresh memory."""
     program = """
@@ -778,22 +761,8 @@ del fresh
 torch.npu.synchronize()
 """
     for setting, status in (("0", 0), ("1", 1)):
-        variables = {**os.environ, "PYTORCH_NO_NPU_MEMORY_CACHING": setting, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-        command = [
-            sys.executable,
-            "-m",
-            "ascend_aclnn",
-            "emulator",
-            "run",
-            "--validate",
-            "--",
-            sys.executable,
-            "-c",
-            program,
-        ]
-        done = subprocess.run(
-            command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300, check=False
-        )
+        variables = {"PYTORCH_NO_NPU_MEMORY_CACHING": setting, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+        done = run(sys.executable, "-c", program, **variables)
         assert done.stdout == "True\n", done.stderr
         assert done.returncode == status, done.stderr
         assert ("memory/unwritten-read: aclnnAdds self (launch" in done.stderr) == bool(status)
