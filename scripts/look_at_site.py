@@ -11,15 +11,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import http.server
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
 from typing import Any, Optional
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import chromium
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTHS = (1280, 390)
@@ -51,8 +53,6 @@ MORE_SEARCHES: dict[str, Optional[str]] = {
     "matmul": "matmul",
     "topk": "topk",
 }
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars")  # fmt: skip
 PATIENCE = 240.0  # seconds for all pages
 
 HARNESS = """<!doctype html><meta charset="utf-8"><body style="margin:0"><script>
@@ -119,11 +119,6 @@ async function search(site, term, first) {
 </script>"""
 
 
-def chromium() -> Optional[str]:
-    """The browser's command, None where there is none."""
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
 class Report:
     """What the harness has found."""
 
@@ -132,7 +127,7 @@ class Report:
         self.arrived = threading.Event()
 
 
-class Handler(http.server.SimpleHTTPRequestHandler):
+class Handler(chromium.Handler):
     """The site, the harness at /look, a page in a frame at /frame/WIDTH/PAGE, and where the harness reports."""
 
     def __init__(self, *arguments: Any, harness: str, report: Report, **options: Any) -> None:
@@ -151,65 +146,43 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             with contextlib.suppress(ConnectionError):  # the harness is done with a page before the browser is
                 super().do_GET()
             return
-        body = text.encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(text.encode(), "text/html; charset=utf-8")
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(204)
-        self.end_headers()
-        self.report.problems = json.loads(body)
+        self.report.problems = json.loads(self.posted())
         self.report.arrived.set()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 def look(site: Path, pages: list[str], searches: dict[str, Any], screenshots: Path, shown: list[str]) -> list[str]:
     """What is wrong with the pages of a built site. Writes a screenshot of each of ``shown`` at each width."""
-    browser = chromium()
+    browser = chromium.find()
     if browser is None:
-        raise FileNotFoundError("no Chromium found (Debian: apt install chromium fonts-noto-cjk)")
+        raise FileNotFoundError(chromium.MISSING)
     harness = HARNESS
     for word, value in (("PAGES", pages), ("SEARCHES", searches), ("WIDTHS", WIDTHS)):
         harness = harness.replace(word, json.dumps(value), 1)
     report = Report()
     handler = functools.partial(Handler, harness=harness, report=report, directory=str(site))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    address = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        with tempfile.TemporaryDirectory(prefix="ascend-aclnn-look-", ignore_cleanup_errors=True) as profile:
-            command = [browser, *FLAGS, f"--user-data-dir={profile}", "--remote-debugging-port=0", f"{address}/look"]
-            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-                report.arrived.wait(PATIENCE)
-                process.terminate()
-            screenshots.mkdir(parents=True, exist_ok=True)
-            for page in shown:
-                for width in WIDTHS:
-                    name = f"{page.replace('/', '.') or 'home'}-{width}.png"
-                    # A window is at least 500 pixels wide, a frame is not.
-                    place = f"{address}/frame/{width}/{page}{'/' if page else ''}"
-                    size = f"--window-size={max(width, 500)},{HEIGHT}"
-                    shot = [
-                        browser,
-                        *FLAGS,
-                        f"--user-data-dir={profile}",
-                        size,
-                        f"--screenshot={screenshots / name}",
-                        place,
-                    ]
-                    subprocess.run(shot, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=PATIENCE)
-    finally:
-        server.shutdown()
-        server.server_close()
+    with chromium.served(handler) as address:
+        with chromium.opened(browser, f"{address}/look"):
+            report.arrived.wait(PATIENCE)
+        screenshots.mkdir(parents=True, exist_ok=True)
+        for page in shown:
+            for width in WIDTHS:
+                name = f"{page.replace('/', '.') or 'home'}-{width}.png"
+                # A window is at least 500 pixels wide, a frame is not.
+                place = f"{address}/frame/{width}/{page}{'/' if page else ''}"
+                options = (f"--window-size={max(width, 500)},{HEIGHT}", f"--screenshot={screenshots / name}")
+                _run(browser, *options, place)
     if not report.arrived.is_set():
         return [f"Chromium did not finish within {PATIENCE:.0f} s"]
     return report.problems
+
+
+def _run(browser: str, *arguments: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="ascend-aclnn-look-", ignore_cleanup_errors=True) as profile:
+        command = [browser, *chromium.FLAGS, f"--user-data-dir={profile}", *arguments]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=PATIENCE)
 
 
 def main() -> int:
