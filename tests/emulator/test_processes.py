@@ -253,6 +253,13 @@ def stop(pid: int) -> None:
     wait_until(lambda: state(pid) == "T", "the device process does not stop")
 
 
+def environment_of(pid: int) -> list[bytes]:
+    """The variables of a process that may have been spawned a moment ago: /proc has none of them at first."""
+    path = Path(f"/proc/{pid}/environ")
+    wait_until(lambda: path.read_bytes() != b"", "the process has no environment")
+    return path.read_bytes().split(b"\0")
+
+
 @client(ASCEND_EMULATOR_DEVICES="2")
 def test_threads_of_blas_sleep_soon_in_a_device_process_unless_the_client_says_when(cann: Cann) -> None:
     name = "OPENBLAS_THREAD_TIMEOUT"
@@ -260,8 +267,8 @@ def test_threads_of_blas_sleep_soon_in_a_device_process_unless_the_client_says_w
     for device, value in ((0, "16"), (1, "20")):
         cann.aclrtSetDevice(device)
         cann.aclrtFree(cann.malloc(64))
-        variables = Path(f"/proc/{cann.device_pid(device)}/environ").read_bytes().split(b"\0")
-        assert [v for v in variables if v.startswith(name.encode())] == [f"{name}={value}".encode()]
+        variables = environment_of(cann.device_pid(device))
+        assert [v for v in variables if v.startswith(name.encode())] == [f"{name}={value}".encode()], variables
         os.environ[name] = "20"
 
 
