@@ -27,8 +27,6 @@ async def generate_in_replicas(options: dict[str, Any], asked: list[Any], count:
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    # Not forked, as vllm serve starts them: a child of a process in which torch has started threads may end at its first graph.
-    os.environ.setdefault("VLLM_WORKER_MULTIPROCESSING_METHOD", "spawn")
     engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**options))
     loaded = time.perf_counter()
 
