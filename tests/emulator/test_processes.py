@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from emulator_client import D2D, D2H, H2D, Cann, Property, Tensor, client, environment
+from emulator_client import D2D, D2H, H2D, Cann, CannError, Property, Tensor, client, environment
 from emulator_client import Location as DeviceLocation
 from process_tools import alive, kill, state, wait_until
 
@@ -43,9 +43,12 @@ def test_a_lost_device_fails_calls_until_it_is_reset(cann: Cann) -> None:
     new = cann.tensor(np.ones((2, 2), np.float32))
     cann.run("aclnnMm", x, x, out, 0)
     executor, size = cann.prepare("aclnnMm", x, x, out, 0)
-    os.kill(cann.device_pid(), signal.SIGKILL)
     workspace = cann.malloc(max(size, 1))
-    cann.aclnnMm(workspace, size, executor, None)  # asynchronous, or refused
+    os.kill(cann.device_pid(), signal.SIGKILL)
+    try:
+        cann.aclnnMm(workspace, size, executor, None)  # the process may not have ended yet
+    except CannError as error:
+        assert error.status == 507899, error
     lost(cann, "aclrtSynchronizeStream", None)
     cann.aclrtFree(workspace)
     try:
