@@ -43,15 +43,26 @@ NAMES = {
     DataType.FLOAT8_E8M0: "F8_E8M0",
 }
 _DATA_TYPES = {name: dtype for dtype, name in NAMES.items()}
-_METADATA = "ascend_aclnn.dtypes"
+_DTYPES = "ascend_aclnn.dtypes"
+_SINGLE = "ascend_aclnn.single"  # the name under which a tensor without one is stored
 _LONGEST_HEADER = 100_000_000  # what safetensors itself accepts
 
 Array = npt.NDArray[Any]
 
 
-def save(file: Union[str, os.PathLike[str]], tensors: Mapping[str, Any]) -> None:
-    """Writes Tensors, ndarrays or host torch tensors by name. What was there before is replaced when all is written."""
+def save(file: Union[str, os.PathLike[str]], tensors: Any) -> None:
+    """Writes Tensors, ndarrays or host torch tensors: a mapping by name, or a single one.
+
+    What was there before is replaced when all is written. TypeError for what is neither.
+    """
     header: dict[str, Any] = {}
+    metadata: dict[str, str] = {}
+    if not isinstance(tensors, Mapping):
+        if not (isinstance(tensors, (Tensor, np.ndarray)) or torch_interop.is_torch_tensor(tensors)):
+            kind = type(tensors).__name__
+            raise TypeError(f"tensors is a {kind}; it must be a Tensor, or a mapping of names to Tensors")
+        metadata[_SINGLE] = "tensor"
+        tensors = {"tensor": tensors}
     codes: dict[str, str] = {}
     arrays: list[Array] = []
     end = 0
@@ -66,7 +77,9 @@ def save(file: Union[str, os.PathLike[str]], tensors: Mapping[str, Any]) -> None
         header[name] = {"dtype": NAMES.get(dtype, "U8"), "shape": list(array.shape), "data_offsets": [begin, end]}
         arrays.append(array)
     if codes:
-        header["__metadata__"] = {_METADATA: json.dumps(codes)}
+        metadata[_DTYPES] = json.dumps(codes)
+    if metadata:
+        header["__metadata__"] = metadata
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     part = Path(f"{os.fspath(file)}.{os.getpid()}.part")
@@ -80,13 +93,17 @@ def save(file: Union[str, os.PathLike[str]], tensors: Mapping[str, Any]) -> None
         files.discard(part)
 
 
-def load(file: Union[str, os.PathLike[str]]) -> dict[str, Tensor]:
-    """Reads the Tensors of a file by name, onto the current device. ValueError for a file that is not safetensors'."""
+def load(file: Union[str, os.PathLike[str]]) -> Any:
+    """Reads a file onto the current device: a dict of Tensors by name, or the Tensor that was saved alone.
+
+    ValueError for a file that is not safetensors'.
+    """
     with open(file, "rb") as stream:
         data = stream.read()
     header, start = _header(file, data)
-    codes = json.loads(header.pop("__metadata__", {}).get(_METADATA, "{}"))
-    tensors = {}
+    metadata = header.pop("__metadata__", {})
+    codes = json.loads(metadata.get(_DTYPES, "{}"))
+    tensors: dict[str, Tensor] = {}
     for name, row in header.items():
         try:
             dtype = DataType[codes[name]] if name in codes else _DATA_TYPES[row["dtype"]]
@@ -101,7 +118,7 @@ def load(file: Union[str, os.PathLike[str]]) -> dict[str, Tensor]:
             )
         values = np.frombuffer(data, kind, math.prod(shape), start + begin).reshape(shape)
         tensors[name] = creation.asarray(values, dtype)
-    return tensors
+    return tensors[metadata[_SINGLE]] if metadata.get(_SINGLE) in tensors else tensors
 
 
 def _host(name: str, value: Any) -> Array:

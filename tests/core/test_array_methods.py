@@ -151,6 +151,15 @@ def test_files_hold_every_data_type(each_backend: Backend, tmp_path: Path) -> No
         assert loaded[name].tolist() == tensor.tolist()
 
 
+def test_a_tensor_alone_comes_back_alone(each_backend: Backend, tmp_path: Path) -> None:
+    for tensor in (aclnn.asarray(HOST), aclnn.asarray(HOST, "HIFLOAT8")):
+        aclnn.save(tmp_path / "file", tensor)
+        loaded = aclnn.load(tmp_path / "file")
+        assert loaded.dtype is tensor.dtype and loaded.tolist() == tensor.tolist()
+    with pytest.raises(TypeError, match="tensors is a list; it must be a Tensor, or a mapping of names to Tensors"):
+        aclnn.save(tmp_path / "file", [aclnn.asarray(HOST)])
+
+
 def test_files_are_safetensors(tmp_path: Path) -> None:
     numpy_files = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
     numpy_files.save_file({"x": HOST, "y": np.arange(3)}, tmp_path / "theirs")
