@@ -35,6 +35,15 @@ def holds(storage_shape: Sequence[int], rows: int, columns: int) -> bool:
     return m0 > 0 and n0 > 0 and (n1, m1) == (-(-columns // n0), -(-rows // m0))
 
 
+def counts_bytes(storage_shape: Sequence[int], dtype: DataType) -> bool:
+    """True if FRACTAL_NZ blocks of a wider type are described by their bytes.
+
+    torch_npu describes INT8 blocks that are viewed as INT32 by the blocks of INT8: eight 4-bit weights to an element.
+    CANN leaves the storage shape aside and reads the blocks of the tensor's own type.
+    """
+    return len(storage_shape) >= 4 and dtype.bits > 8 and tuple(storage_shape[-2:]) == (BLOCK_ROWS, BLOCK_BYTES)
+
+
 def to_nz(array: npt.NDArray[Any], storage_shape: Sequence[int]) -> npt.NDArray[Any]:
     """Row-major values in FRACTAL_NZ order, zero where the blocks reach past the matrix."""
     *lead, n1, m1, m0, n0 = storage_shape

@@ -13,6 +13,8 @@ from ascend_aclnn.core.dtypes import KERNEL_FORMATS, NZ_FORMATS, DataType, Forma
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError
 from ascend_aclnn.core.interface import DeviceInterface, Storage
 from ascend_aclnn.core.layouts import (
+    BLOCK_BYTES,
+    counts_bytes,
     from_kernel_blocks,
     from_nz,
     holds,
@@ -194,11 +196,13 @@ class StoredTensor(TensorSpec):
         """The blocks of a FRACTAL_NZ tensor that can be read and written on the host, and whether it is transposed.
 
         A transposed view of a blocked matrix keeps the matrix's blocks, as on the device; where strides do not say so,
-        blocks that hold the other matrix only do. Blocks of FRACTAL_NZ itself may be flattened.
+        blocks that hold the other matrix only do. Blocks of FRACTAL_NZ itself may be flattened, or counted in bytes.
         """
         if self.format in NZ_FORMATS and self.ndim >= 2 and not self._offset:
             *lead, rows, columns = self._shape
             turned = not self.is_contiguous and self._strides[-2:] == (1, rows)
+            if self.format is Format.FRACTAL_NZ and counts_bytes(self.storage_shape, self._dtype):
+                return (*self.storage_shape[:-1], BLOCK_BYTES * 8 // self._dtype.bits), turned
             if len(self.storage_shape) == len(self._shape) + 2:
                 there, other = (holds(self.storage_shape, *sizes) for sizes in ((rows, columns), (columns, rows)))
                 return self.storage_shape, turned or (other and not there)

@@ -86,6 +86,31 @@ def test_blocks_may_be_flattened(each_backend: Backend) -> None:
     np.testing.assert_array_equal(flat.numpy(), weight)
 
 
+def test_blocks_of_bytes_may_hold_int4(each_backend: Backend) -> None:
+    """torch_npu's description of INT8 blocks as INT32: a grouped product reads the blocks of INT4 that are there."""
+    rng = np.random.default_rng(3)
+    groups, k, n = 2, 48, 128
+    codes = rng.integers(-8, 8, (groups, k, n))
+    halves = codes.reshape(groups, k, n // 2, 2) & 15
+    as_bytes = (halves[..., 0] | halves[..., 1] << 4).astype(np.uint8).view(np.int8)
+    blocks = aclnn.asarray(as_bytes).to_format("FRACTAL_NZ")
+    weight = aclnn.empty(
+        (groups, k, n // 8), "INT32", format="FRACTAL_NZ", storage_shape=nz_shape(as_bytes.shape, DataType.INT8)
+    )
+    weight.storage.write(0, blocks.storage.read(0, blocks.storage_nbytes))
+    x = rng.integers(-128, 128, (5, k)).astype(np.int8)
+    scale = np.full((groups, 1, n), np.float32(2**-7)).view(np.uint32).astype(np.uint64)
+    assist = (8 * codes.sum(1) * 2**-7).astype(np.float32)
+    rows = rng.random(5).astype(np.float32)
+    out = ops.grouped_matmul_weight_nz(
+        [x], [weight], bias=[assist], scale=[scale], per_token_scale=[rows], group_list=np.array([2, 3]),
+        split_item=3, group_type=0, group_list_type=1, quant_group_size=0,
+        act_type=0, out=([aclnn.empty((5, n), "BF16")], None, None),
+    )[0]  # fmt: skip
+    expected = np.concatenate([x[:2] @ codes[0], x[2:] @ codes[1]]) * 2.0**-7 * rows[:, None]
+    np.testing.assert_allclose(out[0].numpy().astype(np.float64), expected, atol=2**-8 * np.abs(expected).max())
+
+
 def test_outputs_are_cut_to_what_the_data_gave(each_backend: Backend) -> None:
     x = np.array([[0, 1, 2], [3, 0, 0]], np.float32)
     assert ops.nonzero(x).tolist() == [[0, 1], [0, 2], [1, 0]]

@@ -54,10 +54,19 @@ static bool product(const int64_t *dims, uint64_t rank, int64_t *elements) {
     return true;
 }
 
+/* Bits of an element of the storage shape. torch_npu describes INT8 blocks that are viewed as INT32 by the blocks of INT8:
+ * 16 rows of 32 bytes. */
+static uint64_t stored_bits(const emu_tensor *tensor) {
+    const int64_t *end = tensor->numbers + 2 * tensor->rank + tensor->storage_rank;
+    uint64_t bits = bits_of(tensor->dtype);
+    bool bytes = tensor->format == ACL_FORMAT_FRACTAL_NZ && bits > 8 && tensor->storage_rank >= 4 && end[-2] == 16 && end[-1] == 32;
+    return bytes ? 8 : bits;
+}
+
 uint64_t emu_tensor_extent(const emu_tensor *tensor) {
     const int64_t *storage = tensor->numbers + 2 * tensor->rank;
     int64_t elements;
-    uint64_t bits;
+    uint64_t bits, size = stored_bits(tensor);
     bool negative = false;
     for (uint64_t i = 0; i < tensor->rank; i++) {
         if (tensor->numbers[i] == 0) return 0;
@@ -66,7 +75,7 @@ uint64_t emu_tensor_extent(const emu_tensor *tensor) {
     if (negative) return EMU_NO_EXTENT; /* phase one of some operators accepts it */
     bool possible = private_format(tensor->format) ? product(storage, tensor->storage_rank, &elements) : reach(tensor, &elements);
     if (elements == 0) elements = 1;
-    if (!possible || __builtin_mul_overflow((uint64_t)elements, bits_of(tensor->dtype), &bits)) return EMU_NO_EXTENT;
+    if (!possible || __builtin_mul_overflow((uint64_t)elements, size, &bits)) return EMU_NO_EXTENT;
     return bits / 8 + (bits % 8 != 0);
 }
 
