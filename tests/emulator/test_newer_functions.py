@@ -209,28 +209,26 @@ def test_what_is_refused_is_an_error_for_every_client(cann: Cann) -> None:
     assert cann.failure("aclrtPeekAtLastError", 0).status == 200006
 
 
-@client(ASCEND_EMULATOR_CANN="8.5.0", ASCEND_EMULATOR_DEVICES="4", ASCEND_RT_VISIBLE_DEVICES="1,3")
+@client(ASCEND_EMULATOR_CANN=NEWEST, ASCEND_EMULATOR_DEVICES="4", ASCEND_RT_VISIBLE_DEVICES="1,3")
 def test_numbers_of_devices_are_told_in_other_terms(cann: Cann) -> None:
-    """The program's own numbers are places in ASCEND_RT_VISIBLE_DEVICES; outside of containers there are no others."""
-    found = ctypes.c_int32(9)
-    for name, given, expected in (
-        ("aclrtGetLogicDevIdByUserDevId", 0, 1),
-        ("aclrtGetLogicDevIdByUserDevId", 1, 3),
-        ("aclrtGetUserDevIdByLogicDevId", 3, 1),
-        ("aclrtGetPhyDevIdByLogicDevId", 3, 3),
-    ):
-        getattr(cann, name)(given, ctypes.byref(found))
-        assert found.value == expected, name
-    for name, given in (
-        ("aclrtGetLogicDevIdByUserDevId", 2),
-        ("aclrtGetLogicDevIdByUserDevId", -1),
-        ("aclrtGetUserDevIdByLogicDevId", 0),
-        ("aclrtGetPhyDevIdByLogicDevId", 2),
-    ):
-        error = cann.failure(name, given, ctypes.byref(found))
-        assert error.status == 107001, error
-        assert f"is {given}, which is none of the 2 devices" in error.message
-    assert cann.failure("aclrtGetLogicDevIdByUserDevId", 0, None).status == 107000
+    """The program's own numbers are places in ASCEND_RT_VISIBLE_DEVICES; outside of containers there are no others.
+
+    Where a name has both LogicDevId and PhyDevId, the former is the program's number, as CANN's document says.
+    """
+    number = ctypes.c_int32(9)
+    to_logic = ["LogicDevIdByUserDevId", "PhyDevIdByLogicDevId", "PhyDevIdByUserDevId"]
+    to_user = ["UserDevIdByLogicDevId", "LogicDevIdByPhyDevId", "UserDevIdByPhyDevId"]
+    for names, pairs, wrong in ((to_logic, [(0, 1), (1, 3)], 2), (to_user, [(1, 0), (3, 1)], 0)):
+        for name in [f"aclrtGet{name}" for name in names]:
+            for argument, expected in pairs:
+                getattr(cann, name)(argument, ctypes.byref(number))
+                assert number.value == expected, name
+            error = cann.failure(name, wrong, ctypes.byref(number))
+            assert error.status == 107001, error
+            assert f"is {wrong}, which is none of the 2 devices" in error.message
+            error = cann.failure(name, -1, ctypes.byref(number))
+            assert error.status == 107000 and "is -1; it must not be negative" in error.message, error
+            assert cann.failure(name, 1, None).status == 107000
 
 
 def count_devices(cann: Cann) -> None:

@@ -231,41 +231,57 @@ API aclError aclrtGetDevice(int32_t *deviceId) {
 }
 
 static int no_device(const char *name, int32_t device) {
-    return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "%s is %d, which is none of the %d devices", name, (int)device, emu_device_count());
+    if (device < 0) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "%s is %d; it must not be negative", name, (int)device);
+    return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, "EE1003", "%s is %d, which is none of the %d devices", name, (int)device, emu_device_count());
+}
+
+/* Outside containers physical and logic numbers are the same. */
+static int logic_of_user(const char *name, int32_t user, const char *result_name, int32_t *logic) {
+    if (logic == NULL) return emu_null_argument(result_name);
+    int device = emu_logic_device(user);
+    if (device < 0) return no_device(name, user);
+    *logic = device;
+    return 0;
+}
+
+static int user_of_logic(const char *name, int32_t logic, const char *result_name, int32_t *user) {
+    if (user == NULL) return emu_null_argument(result_name);
+    int device = logic < 0 ? -1 : emu_device_count() - 1;
+    while (device >= 0 && emu_logic_device(device) != logic) device--;
+    if (device < 0) return no_device(name, logic);
+    *user = device;
+    return 0;
 }
 
 API aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId) {
     ENTER("aclrtGetLogicDevIdByUserDevId");
-    if (logicDevId == NULL) return emu_null_argument("logicDevId");
-    int logic = emu_logic_device(userDevid);
-    if (logic < 0) return no_device("userDevid", userDevid);
-    *logicDevId = logic;
-    return 0;
-}
-
-/* The program's number of a logic device; -1 when it is not visible. */
-static int user_device(int32_t logic) {
-    int device = emu_device_count() - 1;
-    while (device >= 0 && emu_logic_device(device) != logic) device--;
-    return device;
+    return logic_of_user("userDevid", userDevid, "logicDevId", logicDevId);
 }
 
 API aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevid) {
     ENTER("aclrtGetUserDevIdByLogicDevId");
-    if (userDevid == NULL) return emu_null_argument("userDevid");
-    int user = user_device(logicDevId);
-    if (user < 0) return no_device("logicDevId", logicDevId);
-    *userDevid = user;
-    return 0;
+    return user_of_logic("logicDevId", logicDevId, "userDevid", userDevid);
 }
 
-/* As outside containers: physical and logic numbers are the same. */
+/* What these two call logic numbers are the program's own, CANN's document says; functions of 9.1.0 have the right names. */
 API aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t *const phyDevId) {
     ENTER("aclrtGetPhyDevIdByLogicDevId");
-    if (phyDevId == NULL) return emu_null_argument("phyDevId");
-    if (user_device(logicDevId) < 0) return no_device("logicDevId", logicDevId);
-    *phyDevId = logicDevId;
-    return 0;
+    return logic_of_user("logicDevId", logicDevId, "phyDevId", phyDevId);
+}
+
+API aclError aclrtGetLogicDevIdByPhyDevId(const int32_t phyDevId, int32_t *const logicDevId) {
+    ENTER("aclrtGetLogicDevIdByPhyDevId");
+    return user_of_logic("phyDevId", phyDevId, "logicDevId", logicDevId);
+}
+
+API aclError aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t *const phyDevId) {
+    ENTER("aclrtGetPhyDevIdByUserDevId");
+    return logic_of_user("userDevId", userDevId, "phyDevId", phyDevId);
+}
+
+API aclError aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId, int32_t *const userDevId) {
+    ENTER("aclrtGetUserDevIdByPhyDevId");
+    return user_of_logic("phyDevId", phyDevId, "userDevId", userDevId);
 }
 
 API aclError aclrtGetDeviceCount(uint32_t *count) {
