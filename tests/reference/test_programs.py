@@ -111,6 +111,10 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "a gated number": lambda x, y: 0.3 * (1 / (1 + np.exp(-x))),
     "twice the same": lambda x, y: x * x,
     "sign": lambda x, y: np.sign(x),
+    "leaky": lambda x, y: where(x > 0, x, 0.3 * x),
+    "leaky by an array": lambda x, y: where(x > 0, x, y * x),
+    "leaky elsewhere": lambda x, y: where(x > 0, x, 0.3 * y),
+    "leaky above": lambda x, y: where(x > 0.5, x, 0.3 * x),
     "choice": lambda x, y: where(x < y, x, y),
     "choices": lambda x, y: where((x <= 0) | np.isnan(y), 0, where((x > 1) & (y >= 0.5), y, 1.5)),
     "tests": lambda x, y: where(~np.isfinite(x) ^ np.isinf(y), x, where(np.signbit(x), y, x + 1)),
@@ -193,6 +197,15 @@ def test_every_number_of_16_bits_through_one_operation(dtype: np.dtype[Any]) -> 
     x = np.arange(1 << 16, dtype=np.uint16).view(dtype)
     for formula in (np.negative, np.abs, np.rint, np.floor, np.sqrt, np.square, np.reciprocal, lambda x: x + 0.0):
         check_same(formula, [x], [np.zeros_like(x)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["add", "product and sum"])
+def test_large_results_go_past_the_caches(name: str, dtype: np.dtype[Any]) -> None:
+    """At addresses that begin and end within a line of the cache."""
+    size = 2_100_001 if dtype.itemsize == 4 else 7_000_003
+    x, y = (np.resize(values((5000,), dtype, seed), size + seed)[seed:] for seed in (1, 2))
+    check_same(ELEMENTWISE[name], [x, y], [np.zeros(size + 3, dtype)[3:]])
 
 
 def _softmax(x: Any) -> Any:

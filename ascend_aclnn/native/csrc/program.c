@@ -90,12 +90,10 @@ AVX512 INLINE double sum_of_run_avx512(const float *a, size_t n, int squares)
 
 AVX512 INLINE double sum_of_four_runs_avx512(const float *a, size_t n, int squares)
 {
-    __m512d r[4];
-    for (size_t j = 0; j < 4; j++) r[j] = plus_eight(_mm512_set1_pd(-0.0), a + j * n, squares);
-    for (size_t i = 8; i < n; i += 8) {
-        const float *next = a + 16 * n + 4 * i;  /* as above */
-        __builtin_prefetch(next), __builtin_prefetch(next + 16);
-        for (size_t j = 0; j < 4; j++) r[j] = plus_eight(r[j], a + j * n + i, squares);
+    __m512d r[4];  /* one run after the other: memory is read in order, and the processor begins the next run while it waits */
+    for (size_t j = 0; j < 4; j++) {
+        r[j] = plus_eight(_mm512_set1_pd(-0.0), a + j * n, squares);
+        for (size_t i = 8; i < n; i += 8) r[j] = plus_eight(r[j], a + j * n + i, squares);
     }
     /* pairs of neighbours of two runs side by side, then pairs of these pairs, then of those */
     __m512d first = _mm512_add_pd(_mm512_unpacklo_pd(r[0], r[1]), _mm512_unpackhi_pd(r[0], r[1]));
@@ -304,7 +302,54 @@ INLINE void add_tile(struct sum *sum, double made, size_t start, size_t width, d
 struct kernels {
     double (*sum)(const float *, size_t, int);
     void (*exp)(const float *, float *, size_t), (*logistic)(const float *, float *, size_t), (*log)(const float *, float *, size_t);
+    void (*stream)(char *, const char *, size_t);
 };
+
+/* Copies bytes past the caches, whole lines of them: memory that does not stay in a cache need not be read into it first. */
+#define STREAM(name, attribute, vector, read, write)                                                     \
+    attribute static void stream_##name(char *to, const char *from, size_t bytes)                        \
+    {                                                                                                    \
+        size_t i = (64 - ((uintptr_t)to & 63)) % 64;                                                     \
+        if (i > bytes) i = bytes;                                                                        \
+        memcpy(to, from, i);                                                                             \
+        for (; i + 64 <= bytes; i += 64)                                                                 \
+            for (size_t k = i; k < i + 64; k += sizeof(vector)) write((vector *)(to + k), read((const vector *)(from + k))); \
+        memcpy(to + i, from + i, bytes - i);                                                             \
+    }
+
+#if defined(__x86_64__)
+STREAM(plain, , __m128i, _mm_loadu_si128, _mm_stream_si128)
+STREAM(avx2, AVX2, __m256i, _mm256_loadu_si256, _mm256_stream_si256)
+STREAM(avx512, AVX512, __m512i, _mm512_loadu_si512, _mm512_stream_si512)
+#else
+static void stream_plain(char *to, const char *from, size_t bytes) { memcpy(to, from, bytes); }
+#define stream_neon stream_plain
+#endif
+
+enum { LARGE = 1 << 23, CACHED = 5 << 23 };  /* bytes: a result, and all operands that a cache may still have from their last use */
+
+/* Whether a result goes past the caches: it is large, contiguous along its last axis, and the program does not read it. Operands of
+ * 16 bits that the last cache holds together are faster through it. */
+INLINE int is_streamed(const struct operand *o, const struct instruction *code, size_t instructions, const struct operand *operands,
+                       size_t operand_count, const int64_t *sizes)
+{
+    static const int64_t of_type[] = {[FLOAT32] = 4, [FLOAT16] = 2, [BFLOAT16] = 2, [FLOAT64] = 0};
+    const int64_t size = of_type[o->type], count = sizes[0] * sizes[1] * sizes[2] * sizes[3];
+    int64_t all = 0;
+#if !defined(__x86_64__)
+    return 0;
+#endif
+    if (size == 0 || o->steps[DIMS - 1] != size || size * count < LARGE) return 0;
+    for (size_t k = 0; k < operand_count; k++) {
+        int64_t of_operand = of_type[operands[k].type];
+        for (size_t axis = 0; axis < DIMS; axis++) of_operand *= operands[k].steps[axis] == 0 ? 1 : sizes[axis];
+        all += of_operand;
+    }
+    if (size == 2 && all <= CACHED) return 0;
+    for (size_t k = 0; k < instructions; k++)
+        if (code[k].operation == LOAD && operands[code[k].target].address == o->address) return 0;
+    return 1;
+}
 
 INLINE void load(const struct operand *o, const char *at, float *d, size_t count)
 {
@@ -326,7 +371,7 @@ INLINE void load(const struct operand *o, const char *at, float *d, size_t count
     for (size_t i = n; i < count; i++) d[i] = number;
 }
 
-INLINE void store(const struct operand *o, char *at, const float *s, size_t n)
+INLINE void store(const struct operand *o, char *at, const float *s, size_t n, int streamed, const struct kernels *kernels)
 {
     static const int round[] = {0, ROUND_HALF, ROUND_BF16, 0, ROUND_E4M3FN, ROUND_E5M2, ROUND_INT8};
     ptrdiff_t step = (ptrdiff_t)o->steps[DIMS - 1];
@@ -334,6 +379,12 @@ INLINE void store(const struct operand *o, char *at, const float *s, size_t n)
         FOR ((uint8_t *)at)[i] = (uint8_t)(bits_of(s[i]) & 1);
     } else if (o->type == BOOL) {
         FOR *(uint8_t *)(at + (ptrdiff_t)i * step) = (uint8_t)(bits_of(s[i]) & 1);
+    } else if (streamed && o->type == FLOAT32) {
+        kernels->stream(at, (const char *)s, 4 * n);
+    } else if (streamed) {
+        uint16_t codes[TILE] __attribute__((aligned(64)));
+        ascend_native_convert(round[o->type], s, codes, 1, n, 0, 0);
+        kernels->stream(at, (const char *)codes, 2 * n);
     } else if (o->type == FLOAT32 && step == 4) {
         if ((const void *)s != (const void *)at) memcpy(at, s, 4 * n);
     } else if (o->type == FLOAT32) {
@@ -353,11 +404,11 @@ INLINE void store(const struct operand *o, char *at, const float *s, size_t n)
 
 /* True where the next instruction only copies the result of this one. Its memory may be an operand's, which FMOD and
  * REMAINDER read once more after they have written. */
-INLINE int stored_as_is(const struct instruction *p, const struct operand *operands)
+INLINE int stored_as_is(const struct instruction *p, const struct operand *operands, const char *streamed)
 {
     if (p[1].operation != STORE || p[1].a != p->target || p->operation == FMOD || p->operation == REMAINDER) return 0;
     const struct operand *o = &operands[p[1].target];
-    return o->type == FLOAT32 && o->steps[DIMS - 1] == 4;
+    return o->type == FLOAT32 && o->steps[DIMS - 1] == 4 && !streamed[p[1].target];
 }
 
 /* How many steps of a polynomial, from p on, can be done at once: 4, 2 or 1. Each but the first replaces the result before. */
@@ -389,7 +440,7 @@ INLINE void prefetch(const struct instruction *loads, size_t count, size_t share
 /* Some instructions on the elements of a row, from `first` to `end`. */
 INLINE void one_part(const struct instruction *code, size_t first, size_t end, const struct operand *operands,
                      char *const *at, float (*tiles)[TILE + APART], float **registers, size_t width, struct sum *sums, const struct kernels *kernels,
-                     const float *constants, size_t constant_count)
+                     const float *constants, size_t constant_count, const char *streamed)
 {
     float tile[TILE];
     int sums_up = 0;
@@ -406,7 +457,7 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
             float *d = 0;
             if (p->operation >= ADD && p->operation < ROW_SUM) {
                 d = tiles[p->target];
-                if (number + 1 < end && stored_as_is(p, operands)) {  /* into the result itself */
+                if (number + 1 < end && stored_as_is(p, operands, streamed)) {  /* into the result itself */
                     const struct operand *o = &operands[p[1].target];
                     d = (float *)(at[p[1].target] + (ptrdiff_t)start * (ptrdiff_t)o->steps[DIMS - 1]);
                 }
@@ -427,7 +478,7 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
             }
             case STORE: {
                 const struct operand *o = &operands[p->target];
-                store(o, at[p->target] + (ptrdiff_t)start * (ptrdiff_t)o->steps[DIMS - 1], a, n);
+                store(o, at[p->target] + (ptrdiff_t)start * (ptrdiff_t)o->steps[DIMS - 1], a, n, streamed[p->target], kernels);
                 break;
             }
             case ADD: BINARY(x + y);
@@ -571,11 +622,13 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
     struct sum sums[sum_count + 1];
     float tiles[register_count][TILE + APART] __attribute__((aligned(64)));
     float *registers[register_count];
-    char *at[operand_count];
+    char *at[operand_count], streamed[operand_count];
     const int64_t *sizes = work->sizes, width = sizes[DIMS - 1], rows = sizes[0] * sizes[1] * sizes[2];
     const int64_t across = (width + work->columns - 1) / work->columns, down = (rows + work->rows - 1) / work->rows;
     struct single single;
     const int is_single = ascend_native_find_single(code, instructions, constants, constant_count, operands, &single);
+    for (size_t k = 0; k < operand_count; k++) streamed[k] = (char)is_streamed(&operands[k], code, instructions, operands, operand_count, sizes);
+    if (is_single) single.streamed = streamed[single.target];
     for (size_t r = 0; r < register_count; r++) registers[r] = tiles[r];
     for (size_t r = 0; r < constant_count; r++)
         for (size_t i = 0; i < TILE; i++) tiles[r][i] = constants[r];
@@ -594,7 +647,7 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
             }
             for (size_t first = 0, end = 0; first < instructions; first = end) {
                 while (end < instructions && code[end].operation < NEXT) end++;
-                one_part(code, first, end, operands, at, tiles, registers, columns, sums, kernels, constants, constant_count);
+                one_part(code, first, end, operands, at, tiles, registers, columns, sums, kernels, constants, constant_count, streamed);
                 for (; end < instructions && code[end].operation >= NEXT; end++) numbers(&code[end], operands, at);
             }
         }
@@ -609,7 +662,7 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
     PAIRWISE(name, attribute)                                                                                            \
     attribute static void run_##name(RUN_ARGUMENTS)                                                                      \
     {                                                                                                                    \
-        const struct kernels kernels = {sum_##name, exp_##name, logistic_##name, log_##name};                            \
+        const struct kernels kernels = {sum_##name, exp_##name, logistic_##name, log_##name, stream_##name};                            \
         run(code, instructions, constants, constant_count, register_count, operands, operand_count, work, sum_count,     \
             next, &kernels);                                                                                             \
     }
@@ -621,6 +674,9 @@ EXPORT void ascend_native_run(RUN_ARGUMENTS)
     static void (*const runs[])(RUN_ARGUMENTS) = {OF_EACH_SET(run)};
     runs[ascend_native_chosen()](code, instructions, constants, constant_count, register_count, operands, operand_count,
                                  work, sum_count, next);
+#if defined(__x86_64__)
+    _mm_sfence();  /* what went past the caches is in order again */
+#endif
 }
 
 /* The programs' exp and log, to be compared with NumPy's. */

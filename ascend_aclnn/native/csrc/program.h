@@ -27,8 +27,9 @@ enum { TILE = 1024, DIMS = 4, APART = 32 };  /* tiles at equal offsets in a page
 struct instruction { int32_t operation, target, a, b, c; };
 struct operand { int64_t address, type, steps[DIMS]; };      /* steps in bytes; the last axis is the innermost */
 
-/* A program of one operation on 16-bit numbers: the operands a and b (-1: the numbers y and z instead) and the target. */
-struct single { int operation, type; int32_t a, b, target; float y, z; };
+/* A program of one operation on floats of one type: the operands a and b (-1: the numbers y and z instead) and the target, which
+ * is `streamed` past the caches where it would not stay in them. */
+struct single { int operation, type, streamed; int32_t a, b, target; float y, z; };
 
 /* 1 for such a program, which AVX-512 runs faster than tiles; `at`: where the operands' rows begin. */
 int ascend_native_find_single(const struct instruction *code, size_t count, const float *constants, size_t constant_count,

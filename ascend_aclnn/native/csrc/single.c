@@ -1,14 +1,14 @@
-/* Programs of one operation on 16-bit numbers, with AVX-512: widened, computed and rounded in registers.
+/* Programs of one operation, or a few of the usual combinations, on floats of one type, with AVX-512: widened, computed and rounded in registers.
  *
- * A tile's way through the first-level cache takes twice as many instructions, which is what such programs are bound by: here
- * they take as long as a copy does.
+ * A tile's way through the first-level cache takes twice as many instructions, which is what such programs of 16-bit numbers are
+ * bound by; of float32, results can go past the caches so. Here they take as long as a copy does.
  */
 #include "program.h"
 #include "vectors.h"
 
 #if defined(__x86_64__)
 
-enum { ROOT_BELOW = 1000, GATED };  /* two operations each: y / sqrt(x), and x * logistic(y) */
+enum { ROOT_BELOW = 1000, GATED, LEAKY };  /* several operations each: y / sqrt(x), x * logistic(y), and x where it is positive, else y * x */
 
 #define NUMBER(y) _mm512_set1_ps(y)
 #define IS_NONE(x) _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q)
@@ -26,7 +26,9 @@ enum { ROOT_BELOW = 1000, GATED };  /* two operations each: y / sqrt(x), and x *
     macro(GATED, _mm512_mul_ps(x, logistic_of_vector(y)))
 #define OF_ONE(macro)                                                \
     macro(ROOT_BELOW, _mm512_div_ps(y, _mm512_sqrt_ps(x)))           \
+    macro(LEAKY, leaky(x, y))                                        \
     macro(CLIP, clipped(x, y, z))                                    \
+    macro(SIGN, sign_of_vector(x))                                   \
     macro(NEGATIVE, _mm512_xor_ps(x, NUMBER(-0.0f)))                 \
     macro(ABSOLUTE, _mm512_andnot_ps(NUMBER(-0.0f), x))              \
     macro(SQRT, _mm512_sqrt_ps(x))                                   \
@@ -46,66 +48,114 @@ AVX512 INLINE __m512 clipped(__m512 x, __m512 low, __m512 high)
     return BOUND(x, high, _CMP_LT_OQ);
 }
 
+AVX512 INLINE __m512 leaky(__m512 x, __m512 slope)
+{
+    return _mm512_mask_mov_ps(_mm512_mul_ps(slope, x), _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ), x);
+}
+
+/* 1 with the sign, or nothing. */
+AVX512 INLINE __m512 sign_of_vector(__m512 x)
+{
+    const __m512 one = _mm512_or_ps(_mm512_and_ps(x, NUMBER(-0.0f)), NUMBER(1.0f));
+    return _mm512_mask_mov_ps(_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_UQ), one), IS_NONE(x), x);
+}
+
 #define FUNCTION(name, expression) \
     AVX512 INLINE __m512 name##_of(__m512 x, __m512 y, __m512 z) { (void)y, (void)z; return expression; }
 OF_TWO(FUNCTION)
 OF_ONE(FUNCTION)
 
-/* Rounding loses the payload of a NaN. */
-AVX512 INLINE __m512 read(int type, const uint16_t *s)
+enum { AT_ONCE = 32 };  /* elements: two vectors of float32, which become one of 16 bits */
+struct pair { __m512 low, high; };
+
+/* Of 16-bit numbers rounding loses the payload of a NaN. */
+AVX512 INLINE struct pair read(int type, const char *s)
 {
-    __m256i codes = _mm256_loadu_si256((const __m256i *)s);
-    return type == FLOAT16 ? _mm512_cvtph_ps(codes) : widen_bf16_vector(codes);
+    if (type == FLOAT32) return (struct pair){_mm512_loadu_ps(s), _mm512_loadu_ps(s + 64)};
+    const __m256i low = _mm256_loadu_si256((const __m256i *)s), high = _mm256_loadu_si256((const __m256i *)(s + 32));
+    if (type == FLOAT16) return (struct pair){_mm512_cvtph_ps(low), _mm512_cvtph_ps(high)};
+    return (struct pair){widen_bf16_vector(low), widen_bf16_vector(high)};
 }
 
-AVX512 INLINE void write(int type, uint16_t *d, __m512 v, __m512 w)
+AVX512 INLINE void write_vector(int streamed, char *d, __m512i v)
 {
-    _mm512_storeu_si512(d, type == FLOAT16 ? round_half_vectors(v, w) : round_bf16_vectors(v, w));
+    if (streamed) _mm512_stream_si512((__m512i *)d, v);
+    else _mm512_storeu_si512(d, v);
 }
 
-enum { AT_ONCE = 32 };
+AVX512 INLINE void write(int type, int streamed, char *d, struct pair v)
+{
+    if (type == FLOAT32) {
+        write_vector(streamed, d, _mm512_castps_si512(v.low));
+        write_vector(streamed, d + 64, _mm512_castps_si512(v.high));
+    } else {
+        write_vector(streamed, d, type == FLOAT16 ? round_half_vectors(v.low, v.high) : round_bf16_vectors(v.low, v.high));
+    }
+}
 
-#define CASES(name, low, high) \
+#define CASES(name, second) \
     case name: \
-        for (size_t i = 0; i < n; i += AT_ONCE) \
-            write(type, d + i, name##_of(read(type, a + i), low, z), name##_of(read(type, a + i + 16), high, z)); \
+        for (size_t i = 0; i < size * n; i += size * AT_ONCE) { \
+            const struct pair x = read(type, a + i), y = second; \
+            write(type, streamed, d + i, (struct pair){name##_of(x.low, y.low, z), name##_of(x.high, y.high, z)}); \
+        } \
         break;
-#define OF_ARRAYS(name, expression) CASES(name, read(type, b + i), read(type, b + i + 16))
-#define OF_NUMBERS(name, expression) CASES(name, y, y)
+#define OF_ARRAYS(name, expression) CASES(name, read(type, b + i))
+#define OF_NUMBERS(name, expression) CASES(name, numbers)
 
-AVX512 INLINE void each(int type, const struct single *single, const uint16_t *a, const uint16_t *b, uint16_t *d, size_t n)
+AVX512 INLINE void each(int type, int streamed, const struct single *single, const char *a, const char *b, char *d, size_t n)
 {
-    const __m512 y = NUMBER(single->y), z = NUMBER(single->z);
+    const struct pair numbers = {NUMBER(single->y), NUMBER(single->y)};
+    const __m512 z = NUMBER(single->z);
+    const size_t size = type == FLOAT32 ? 4 : 2;
     if (single->b >= 0)
         switch (single->operation) { OF_TWO(OF_ARRAYS) }
     else
         switch (single->operation) { OF_TWO(OF_NUMBERS) OF_ONE(OF_NUMBERS) }
 }
 
-AVX512 static void each_half(const struct single *s, const uint16_t *a, const uint16_t *b, uint16_t *d, size_t n)
-{
-    each(FLOAT16, s, a, b, d, n);
-}
+#define EACH_ARGUMENTS const struct single *single, const char *a, const char *b, char *d, size_t n
+#define EACH(type) \
+    AVX512 static void each_##type(EACH_ARGUMENTS) { each(type, 0, single, a, b, d, n); } \
+    AVX512 static void each_##type##_streamed(EACH_ARGUMENTS) { each(type, 1, single, a, b, d, n); }
+EACH(FLOAT32)
+EACH(FLOAT16)
+EACH(BFLOAT16)
 
-AVX512 static void each_bf16(const struct single *s, const uint16_t *a, const uint16_t *b, uint16_t *d, size_t n)
+typedef void Each(EACH_ARGUMENTS);
+
+/* Fewer elements than a turn of the loop has. */
+static void few(Each *run, const struct single *single, size_t size, const char *a, const char *b, char *d, size_t n)
 {
-    each(BFLOAT16, s, a, b, d, n);
+    char padded[3][4 * AT_ONCE] = {{0}};
+    if (n == 0) return;
+    memcpy(padded[0], a, size * n);
+    memcpy(padded[1], b, size * n);
+    run(single, padded[0], padded[1], padded[2], AT_ONCE);
+    memcpy(d, padded[2], size * n);
 }
 
 void ascend_native_run_single(const struct single *single, char *const *at, size_t n)
 {
-    void (*const run)(const struct single *, const uint16_t *, const uint16_t *, uint16_t *, size_t) =
-        single->type == FLOAT16 ? each_half : each_bf16;
-    const uint16_t *a = (const uint16_t *)at[single->a], *b = (const uint16_t *)at[single->b < 0 ? single->a : single->b];
-    uint16_t *d = (uint16_t *)at[single->target];
-    size_t whole = n - n % AT_ONCE, rest = n - whole;
-    run(single, a, b, d, whole);
-    if (rest == 0) return;
-    uint16_t last[3][AT_ONCE] = {{0}};
-    memcpy(last[0], a + whole, 2 * rest);
-    memcpy(last[1], b + whole, 2 * rest);
-    run(single, last[0], last[1], last[2], AT_ONCE);
-    memcpy(d + whole, last[2], 2 * rest);
+    static Each *const runs[][2] = {
+        [FLOAT32] = {each_FLOAT32, each_FLOAT32_streamed},
+        [FLOAT16] = {each_FLOAT16, each_FLOAT16_streamed},
+        [BFLOAT16] = {each_BFLOAT16, each_BFLOAT16_streamed},
+    };
+    Each *const run = runs[single->type][0];
+    const size_t size = single->type == FLOAT32 ? 4 : 2;
+    const char *a = at[single->a], *b = at[single->b < 0 ? single->a : single->b];
+    char *d = at[single->target];
+    size_t first = 0;  /* up to a whole line of the cache */
+    const int streamed = single->streamed && (uintptr_t)d % size == 0;
+    if (streamed) {
+        first = (64 - ((uintptr_t)d & 63)) % 64 / size;
+        if (first > n) first = n;
+        few(run, single, size, a, b, d, first);
+    }
+    const size_t whole = (n - first) / AT_ONCE * AT_ONCE, last = first + whole, from = size * first;
+    runs[single->type][streamed](single, a + from, b + from, d + from, whole);
+    few(run, single, size, a + size * last, b + size * last, d + size * last, n - last);
 }
 
 #define NAMED(name, expression) case name:
@@ -130,6 +180,11 @@ static int found_operation(const struct instruction *p, size_t count, const floa
         found->operation = CLIP, found->y = constants[p->b], found->z = constants[q->b];
         return 1;
     }
+    if (count == 3 && p->operation == LESS && q->operation == MUL && q[1].operation == SELECT && IS_NUMBER(p->a) && IS_NUMBER(q->a)
+        && constants[p->a] == 0 && q->b == p->b && q[1].a == p->target && q[1].b == p->b && q[1].c == q->target) {
+        found->operation = LEAKY, found->a = p->b, found->y = constants[q->a];
+        return !IS_NUMBER(p->b);
+    }
     if (count != 1) return 0;
     switch (p->operation) {
     OF_TWO(NAMED)
@@ -152,7 +207,7 @@ int ascend_native_find_single(const struct instruction *code, size_t count, cons
 {
     size_t loads = 0;
     while (loads < count && code[loads].operation == LOAD) loads++;
-    if (ascend_native_chosen() != 2 || loads == 0 || loads > 2 || count < loads + 2 || count > loads + 3) return 0;
+    if (ascend_native_chosen() != 2 || loads == 0 || loads > 2 || count < loads + 2 || count > loads + 4) return 0;
     const struct instruction *last = &code[count - 1];
     if (last->operation != STORE || last->a != last[-1].target) return 0;
     if (!found_operation(code + loads, count - loads - 1, constants, constant_count, found)) return 0;
@@ -165,7 +220,9 @@ int ascend_native_find_single(const struct instruction *code, size_t count, cons
     found->b = of[1];
     const int32_t used[] = {found->a, of[1] < 0 ? of[0] : of[1], found->target};
     for (size_t k = 0; k < 3; k++)
-        if (operands[used[k]].type != found->type || operands[used[k]].steps[DIMS - 1] != 2) return 0;
+        if (operands[used[k]].type != found->type || operands[used[k]].steps[DIMS - 1] != (found->type == FLOAT32 ? 4 : 2)) return 0;
+    const int long_ones = found->operation == EXP || found->operation == LOGISTIC || found->operation == LOG || found->operation == GATED;
+    if (found->type == FLOAT32) return !long_ones;  /* a tile at a time takes them no longer, and waits less for memory */
     return found->type == FLOAT16 || found->type == BFLOAT16;
 }
 
