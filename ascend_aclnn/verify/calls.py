@@ -236,11 +236,13 @@ def _varied(
     random: np.random.Generator,
 ) -> Array:
     """An array of the case: of another type and size, with other numbers where they are floats, other truth values."""
-    kind = dtype[1] if dtype is not None and array.dtype == dtype[0] else array.dtype
+    changed = dtype is not None and array.dtype == dtype[0]
+    kind = dtype[1] if dtype is not None and changed else array.dtype
     shape = _resized(array.shape, case, first)
     if kind.name == "bool" and case.values in ("uniform", "normal"):
         return np.asarray(random.random(shape) < 0.5)
-    if dtype is not None and array.dtype == dtype[0] and kind.kind in "iu" and case.values in ("uniform", "extreme"):
+    quantised = dtype is None and array.dtype == first.dtype and kind.itemsize == 1
+    if (changed or quantised) and kind.kind in "iu" and case.values in ("uniform", "extreme"):
         return _integers(case.values, shape, kind, random)
     if kind.name not in FLOATS or case.values == "example":
         return hifloat8.convert(np.resize(array, shape), kind)

@@ -118,7 +118,8 @@ def _modes(kind: np.dtype[Any], dtype: Optional[str]) -> Sequence[tuple[str, ...
     """The values to try for a data type: of each tuple, the first that is accepted makes cases."""
     if kind.name in FLOATS:
         return ("uniform", "unit", "near", "example"), ("normal",)
-    return (("example",) if dtype is None or kind.kind not in "iu" else ("uniform", "example"),)
+    data = dtype is not None or kind.itemsize == 1  # numbers, and no indices
+    return (("uniform", "example") if data and kind.kind in "iu" else ("example",),)
 
 
 def _options(operator: Operator, soc: str, call: ExampleCall, plain: list[Any]) -> Iterator[tuple[str, Any]]:
