@@ -121,14 +121,24 @@ def rank_table_info(path: Path) -> tuple[RootInfo, int]:
     return RootInfo.of(text, address), ranks
 
 
-def free_port(ip: str) -> int:
-    """A free port of this host: one of HCCL's sixteen where HCCL_IF_BASE_PORT names the first."""
+def bound_socket(ip: str) -> socket.socket:
+    """A socket at a free port of this host: one of HCCL's sixteen where HCCL_IF_BASE_PORT names the first."""
     base = _setting("HCCL_IF_BASE_PORT", 0, 0)
     for port in range(base, base + PORTS) if base else [0]:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
-            probe.bind((ip, port))
-            return int(probe.getsockname()[1])
+        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            bound.bind((ip, port))
+        except OSError:
+            bound.close()
+        else:
+            return bound
     raise CommunicationError(f"no port of {ip} from HCCL_IF_BASE_PORT {base} on is free")
+
+
+def free_port(ip: str) -> int:
+    """A port that ``bound_socket`` finds; another process may take it before it is used."""
+    with bound_socket(ip) as probe:
+        return int(probe.getsockname()[1])
 
 
 def refusal(text: str) -> bytes:

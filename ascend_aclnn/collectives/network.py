@@ -46,9 +46,9 @@ from ascend_aclnn.collectives.interface import (
     Reads,
     RootInfo,
     TimedOut,
+    bound_socket,
     connect_timeout,
     execute_timeout,
-    free_port,
 )
 
 _LENGTHS, _MESSAGES, _DATA, _GIVEN = range(4)  # kinds of gloo's tags
@@ -97,7 +97,8 @@ class _Lobby:
         self._hosts = hosts
         self._key = secrets.token_bytes(_KEY_BYTES)
         if hosts:
-            listener = socket.create_server((ip, free_port(ip)), backlog=1024)
+            listener = bound_socket(ip)
+            listener.listen(1024)
             threading.Thread(target=_serve_lobby, args=(listener, self._key), daemon=True).start()
             store.set("lobby", f"{listener.getsockname()[1]} {self.process}")
             self.admit(store, info)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import multiprocessing
 import os
@@ -41,7 +42,7 @@ def _child(
         if RootInfo.parse(info).address:
             os.memfd_create = None  # type: ignore[assignment]  # ranks on several hosts share no memory
         collectives = Collectives.join(info, rank, size)
-        collectives.timeout = 20
+        collectives.timeout = 60  # half of what the tests wait
         try:
             results.put((rank, body(collectives, *arguments)))
         finally:
@@ -75,9 +76,9 @@ def on_ranks(size: int, body: Callable[..., Any], *arguments: Any, transport: st
     children = [FORK.Process(target=_child, args=(body, info, r, size, results, arguments)) for r in range(size)]
     for child in children:
         child.start()
-    found = dict(results.get(timeout=60) for _ in children)
+    found = dict(results.get(timeout=120) for _ in children)
     for child in children:
-        child.join(20)
+        child.join(60)
         assert child.exitcode == 0
     return [found[rank] for rank in range(size)]
 
@@ -268,7 +269,7 @@ def _closed_under_way(collectives: Collectives, moment: str) -> list[str]:
         except CommunicationError as error:
             errors.append(str(error))
     if group.rank == 0:
-        closers[0].join(20)
+        closers[0].join(60)
         assert not closers[0].is_alive()
     return errors
 
@@ -284,9 +285,10 @@ def test_a_communicator_is_closed_while_its_collective_runs(moment: str, transpo
 def _waits_while_it_is_closed(collectives: Collectives) -> str:
     """Rank 0's batch waits for rank 1, which sends nothing, when another thread closes the communicator."""
     group, target = collectives.group, np.empty(1, np.float32)
+    collectives.timeout = 1000  # more than on_ranks waits
     if group.rank == 1:
         with contextlib.suppress(CommunicationError):
-            group.receive(0, 0, time.monotonic() + 20)  # until rank 0 is gone
+            group.receive(0, 0, time.monotonic() + collectives.timeout)  # until rank 0 is gone
         return ""
 
     def close() -> None:
@@ -302,9 +304,7 @@ def _waits_while_it_is_closed(collectives: Collectives) -> str:
 
 
 def test_a_communicator_is_closed_while_it_waits_for_a_message() -> None:
-    start = time.monotonic()
     assert on_ranks(2, _waits_while_it_is_closed)[0] == "the communicator is closed"
-    assert time.monotonic() - start < 15  # of 20 that it waits for a message
 
 
 def _die(collectives: Collectives) -> None:
@@ -321,12 +321,12 @@ def test_a_killed_rank_is_an_error_on_the_others(transport: str) -> None:
     children = [FORK.Process(target=_child, args=(_die, info, r, 3, results, ())) for r in range(3)]
     for child in children:
         child.start()
-    start = time.monotonic()
-    found = dict(results.get(timeout=30) for _ in range(2))
-    assert time.monotonic() - start < 10
-    assert set(found) == {0, 2} and all(isinstance(error, CommunicationError) for error in found.values())
+    found = dict(results.get(timeout=120) for _ in range(2))
+    assert set(found) == {0, 2}
+    for error in found.values():
+        assert isinstance(error, CommunicationError) and not isinstance(error, TimedOut), error
     for child in children:
-        child.join(10)
+        child.join(60)
         assert not child.is_alive()
 
 
@@ -345,14 +345,27 @@ def test_the_others_hear_why_a_rank_fails() -> None:
     assert [str(error) for error in errors] == ["rank 7 is lost"] * 3
 
 
-def _meet_and_die(info: bytes, rank: int, size: int, dying: int, after: int, results: Any) -> None:
-    """One rank is killed when it has met so many others, while they wait for all."""
+def _meet_and_die(info: bytes, rank: int, size: int, dying: int, after: int, connected: Any, results: Any) -> None:
+    """One rank is killed when it has met so many others, while they wait for all.
+
+    By then all are connected to rank 0, who tells them: ``connected`` counts them.
+    """
+    connect = HostGroup._connect
+
+    def tell(self: Any, other: int, *arguments: Any) -> Any:
+        connection = connect(self, other, *arguments)
+        if other == 0 and not any(peer == 0 for peer, _ in self._peers):
+            connected.release()
+        return connection
+
+    HostGroup._connect = tell  # type: ignore[method-assign]
     if rank == dying:
         greet = HostGroup._greet
 
         def last_greeting(self: Any, *arguments: Any, **options: Any) -> bool:
             if sum((other, 1) in self._peers and (other, 0) in self._peers for other in range(size)) == after:
-                time.sleep(1)  # until all have met rank 0, who tells them
+                for _ in range(size - 1):
+                    assert connected.acquire(timeout=60)
                 os.kill(os.getpid(), signal.SIGKILL)
             return greet(self, *arguments, **options)
 
@@ -367,14 +380,14 @@ def _meet_and_die(info: bytes, rank: int, size: int, dying: int, after: int, res
 @pytest.mark.parametrize(("dying", "after"), [(0, 2), (1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)])
 def test_a_rank_that_dies_while_all_meet(dying: int, after: int) -> None:
     """The others do not wait for HCCL_CONNECT_TIMEOUT (120 s): those that had met it tell those that had not."""
-    info, results = new_root_info(), FORK.Queue()
-    arguments = [(info, rank, 4, dying, after, results) for rank in range(4)]
+    info, results, connected = new_root_info(), FORK.Queue(), FORK.Semaphore(0)
+    arguments = [(info, rank, 4, dying, after, connected, results) for rank in range(4)]
     children = [FORK.Process(target=_meet_and_die, args=row) for row in arguments]
     for child in children:
         child.start()
-    found = dict(results.get(timeout=30) for _ in range(3))
+    found = dict(results.get(timeout=120) for _ in range(3))
     for child in children:
-        child.join(10)
+        child.join(60)
         assert not child.is_alive()
     assert set(found) == set(range(4)) - {dying}
     for rank, error in found.items():
@@ -419,9 +432,9 @@ def test_a_rank_that_dies_while_all_meet_on_a_network(dying: int, transport: str
     children = [FORK.Process(target=_come_and_die, args=(info, rank, dying, results)) for rank in range(3)]
     for child in children:
         child.start()
-    found = dict(results.get(timeout=30) for _ in range(2))
+    found = dict(results.get(timeout=120) for _ in range(2))
     for child in children:
-        child.join(10)
+        child.join(60)
         assert not child.is_alive()
     assert set(found) == set(range(3)) - {dying}
     for rank, error in found.items():
@@ -436,11 +449,17 @@ def test_a_rank_that_dies_before_it_meets_those_it_knows(dying: int, transport: 
     children = [FORK.Process(target=_child, args=(_divide, info, r, 3, results, (dying,))) for r in range(3)]
     for child in children:
         child.start()
-    found = dict(results.get(timeout=30) for _ in range(2))
+    found = dict(results.get(timeout=120) for _ in range(2))
     for child in children:
-        child.join(10)
+        child.join(60)
     for rank, error in found.items():
         assert isinstance(error, CommunicationError) and not isinstance(error, TimedOut), (rank, error)
+
+
+def _die_soon(*arguments: Any) -> None:
+    """In the place of a receive: what was sent is on its way by then, and nothing is received."""
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _wait_in_vain(collectives: Collectives, sends: bool, done: Any) -> None:
@@ -448,7 +467,7 @@ def _wait_in_vain(collectives: Collectives, sends: bool, done: Any) -> None:
     group = collectives.group
     collectives.barrier()
     if group.rank == 0:
-        assert done.wait(40)
+        assert done.wait(90)
     elif group.rank == 1:
         try:
             collectives.barrier()
@@ -456,8 +475,7 @@ def _wait_in_vain(collectives: Collectives, sends: bool, done: Any) -> None:
             done.set()
     else:
         if sends:  # what rank 1 has received when it waits for rank 0 alone
-            group.receive = group._receive_all = lambda *arguments: time.sleep(1)  # type: ignore[attr-defined,method-assign]
-            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            group.receive = group._receive_all = _die_soon  # type: ignore[attr-defined,method-assign]
             collectives.barrier()
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -469,9 +487,9 @@ def test_a_lost_rank_is_noticed_by_who_waits_for_another_one(sends: bool, transp
     children = [FORK.Process(target=_child, args=(_wait_in_vain, info, r, 3, results, (sends, done))) for r in range(3)]
     for child in children:
         child.start()
-    found = dict(results.get(timeout=30) for _ in range(2))
+    found = dict(results.get(timeout=120) for _ in range(2))
     for child in children:
-        child.join(10)
+        child.join(60)
     assert found[0] is None
     assert isinstance(found[1], CommunicationError) and str(found[1]) == "rank 2 is lost"
 
@@ -484,8 +502,7 @@ def _without_rank_0(collectives: Collectives, sends: bool, done: Any) -> None:
     collectives.barrier()
     if group.rank == 0:
         if sends:  # what rank 2 has received when it waits for rank 1 alone
-            group.receive = group._receive_all = lambda *arguments: time.sleep(1)  # type: ignore[attr-defined,method-assign]
-            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            group.receive = group._receive_all = _die_soon  # type: ignore[attr-defined,method-assign]
             collectives.barrier()
         os.kill(os.getpid(), signal.SIGKILL)
     elif group.rank == 1:
@@ -507,9 +524,9 @@ def test_a_rank_that_lives_is_not_waited_for_once_rank_0_is_lost(sends: bool, tr
     ]
     for child in children:
         child.start()
-    found = dict(results.get(timeout=60) for _ in range(2))
+    found = dict(results.get(timeout=120) for _ in range(2))
     for child in children:
-        child.join(10)
+        child.join(60)
     assert found[1] is None
     assert isinstance(found[2], CommunicationError) and str(found[2]) == "rank 0 is lost", found
 
@@ -545,9 +562,9 @@ def test_a_group_goes_on_without_rank_0(killed: int | None, transport: str) -> N
     for child in children:
         child.start()
     expected = {0, 1, 2} - ({killed} if killed is not None else set())
-    found = dict(results.get(timeout=40) for _ in expected)
+    found = dict(results.get(timeout=120) for _ in expected)
     for child in children:
-        child.join(10)
+        child.join(60)
     assert set(found) == expected
     if killed is None:
         assert found == {0: None, 1: None, 2: None}
@@ -573,7 +590,7 @@ def test_jobs_do_not_meet() -> None:
 
 def _stranger(address: bytes) -> None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    for _ in range(200):
+    while True:  # until rank 0 listens
         try:
             connection.connect(address)
             break
@@ -591,17 +608,18 @@ def test_an_unrelated_process_is_refused() -> None:
     first.start()
     stranger = FORK.Process(target=_stranger, args=(probe._address(0),))
     stranger.start()
-    stranger.join(10)
+    stranger.join(60)
+    assert stranger.exitcode == 0
     second = FORK.Process(target=_child, args=(random_program, info, 1, 2, results, (1,)))
     second.start()
-    assert dict(results.get(timeout=30) for _ in range(2)) == {0: 1, 1: 1}
+    assert dict(results.get(timeout=120) for _ in range(2)) == {0: 1, 1: 1}
 
 
 def _join(info: bytes, rank: int, size: int, results: Any) -> None:
     try:
         if RootInfo.parse(info).address:
             os.memfd_create = None  # type: ignore[assignment]
-        Collectives.join(info, rank, size).barrier(20)
+        Collectives.join(info, rank, size).barrier(60)
         results.put("met")
     except BaseException as error:
         results.put(f"{type(error).__name__}: {error}")
@@ -614,9 +632,9 @@ def test_ranks_of_different_sizes_are_named(transport: str) -> None:
     for child in children:
         child.start()
     for _ in children:
-        assert re.search(r"rank (1 is of 3 ranks, rank 0 of 2|0 is of 2 ranks, rank 1 of 3)", results.get(timeout=30))
+        assert re.search(r"rank (1 is of 3 ranks, rank 0 of 2|0 is of 2 ranks, rank 1 of 3)", results.get(timeout=120))
     for child in children:
-        child.join(30)
+        child.join(60)
 
 
 @each_transport
@@ -626,11 +644,11 @@ def test_a_rank_that_comes_twice_is_named(transport: str) -> None:
     children = [FORK.Process(target=_join, args=(info, rank, 3, results)) for rank in (0, 2, 2, 1)]
     for child in children[:3]:
         child.start()
-    assert re.search("rank 2 of this job (exists already|has come twice)", results.get(timeout=30))
+    assert re.search("rank 2 of this job (exists already|has come twice)", results.get(timeout=120))
     children[3].start()
-    assert [results.get(timeout=30) for _ in range(3)] == ["met"] * 3
+    assert [results.get(timeout=120) for _ in range(3)] == ["met"] * 3
     for child in children:
-        child.join(30)
+        child.join(60)
 
 
 def _lobby_with_few_descriptors(info: bytes, rank: int, go: Any, results: Any) -> None:
@@ -638,22 +656,21 @@ def _lobby_with_few_descriptors(info: bytes, rank: int, go: Any, results: Any) -
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
     if rank == 0:
-        create = socket.create_server
+        serve = network._serve_lobby
 
-        def create_server(*arguments: Any, **options: Any) -> Any:
-            listener = create(*arguments, **options)
+        def serve_lobby(listener: socket.socket, key: bytes) -> None:
             results.put(listener.getsockname()[1])
-            return listener
+            serve(listener, key)
 
-        network.socket.create_server = create_server  # type: ignore[assignment]
+        network._serve_lobby = serve_lobby
     os.memfd_create = None  # type: ignore[assignment]
-    go.wait(30)
+    go.wait(60)
     try:
         collectives = Collectives.join(info, rank, 2)
-        collectives.barrier(20)
+        collectives.barrier(60)
         if rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        collectives.barrier(20)
+        collectives.barrier(60)
     except BaseException as error:
         results.put(f"{type(error).__name__}: {error}")
 
@@ -671,19 +688,20 @@ def test_a_thousand_strangers_do_not_end_the_notice_of_lost_ranks(transport: str
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 1400), limits[1]))
     try:
         go[0].set()
-        address = "127.0.0.1", results.get(timeout=30)
+        address = "127.0.0.1", results.get(timeout=120)
         with contextlib.ExitStack() as strangers:
             for _ in range(1000):
-                strangers.enter_context(socket.create_connection(address, 10))
+                strangers.enter_context(socket.create_connection(address, 60))
             go[1].set()
-            assert "rank 1 is lost" in results.get(timeout=30)
+            assert "rank 1 is lost" in results.get(timeout=120)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     for child in children:
-        child.join(10)
+        child.join(60)
 
 
 def test_groups_leave_no_descriptors() -> None:
+    gc.collect()  # what other tests have left is not closed meanwhile
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         group = HostGroup(RootInfo.new(), 0, 1)

@@ -56,11 +56,11 @@ def tell_when_it_comes(value: int, results: Any) -> None:
 def rank_body(variables: dict[str, str], value: int, timeout: float, go: Any, goes_on: Any, results: Any) -> None:
     """A rank: waits to be started, meets, waits until all are started, and sums."""
     set_environment(variables)
-    go.wait(60)
+    go.wait(600)
     try:
         with aclnn.use_backend("numpy"), Communicator.from_env(timeout=timeout) as comm:
             results.put((value, "met"))
-            goes_on.wait(60)
+            goes_on.wait(600)
             results.put((value, comm.all_reduce(np.array([value], np.int64)).tolist()[0]))
             comm.barrier()
     except BaseException as error:
@@ -70,7 +70,7 @@ def rank_body(variables: dict[str, str], value: int, timeout: float, go: Any, go
 class Jobs:
     """Ranks with environments, each started by the process of its job when the test says so."""
 
-    def __init__(self, jobs: dict[str, list[dict[str, str]]], timeout: float = 3) -> None:
+    def __init__(self, jobs: dict[str, list[dict[str, str]]], timeout: float = 30) -> None:
         self.results, self.goes_on = FORK.Queue(), FORK.Event()
         self.go = {(job, rank): FORK.Event() for job, ranks in jobs.items() for rank in range(len(ranks))}
         self.values = {
@@ -103,7 +103,7 @@ class Jobs:
         value = self.values[job, rank]
         self.go[job, rank].set()
         while value not in self.came and value not in self.found:
-            self._take(30)
+            self._take(90)
 
     def _take(self, seconds: float) -> None:
         value, text = self.results.get(timeout=seconds)
@@ -118,24 +118,24 @@ class Jobs:
         """All go on; the sum or the error of each rank."""
         self.goes_on.set()
         while len(self.found) < len(self.values):
-            self._take(30)
+            self._take(90)
         for launcher in self.launchers:
-            launcher.join(10)
+            launcher.join(60)
         return {key: self.found[value] for key, value in self.values.items()}
 
     def wait_until_met(self, count: int) -> None:
         while len(self.met) < count:
-            self._take(30)
+            self._take(90)
 
     def wait_until_answered(self) -> None:
         """Until each rank has met or has failed: what rank 0 has not heard yet it cannot refuse."""
         while len(self.met | self.found.keys()) < len(self.values):
-            self._take(30)
+            self._take(90)
 
     def wait_for(self, job: str, rank: int) -> None:
         """Until a rank that does not meet has failed."""
         while self.values[job, rank] not in self.found:
-            self._take(60)
+            self._take(90)
 
 
 # In the names of jobs, so that those of tests that run at the same time, in another process, are others.
@@ -166,7 +166,7 @@ ORDERS = [o for o in itertools.permutations([("A", 0), ("A", 1), ("B", 0), ("B",
 @pytest.mark.parametrize("launcher", [mpich, open_mpi, slurm])
 def test_two_jobs_of_a_launcher_do_not_meet_in_any_order(launcher: Any) -> None:
     for order in ORDERS if launcher is mpich else ORDERS[::3]:
-        jobs = Jobs({job: [launcher(job, rank) for rank in range(2)] for job in "AB"}, timeout=30)
+        jobs = Jobs({job: [launcher(job, rank) for rank in range(2)] for job in "AB"})
         for job, rank in order:
             jobs.start(job, rank)
         jobs.wait_until_met(4)
@@ -185,21 +185,22 @@ def two_of_one_name(order: Any, timeout: float) -> tuple[dict[tuple[str, int], A
 
 def test_two_jobs_of_one_name_are_told_in_every_order() -> None:
     """With MASTER_PORT set by hand to the same: never a sum of both jobs, and always what to do."""
+    right = {"A": 3, "B": 201}
     for order in ORDERS:
-        right = {"A": 3, "B": 201}
-        found, mixed = two_of_one_name(order, 1)
-        if mixed and any("TimeoutError" in str(text) for text in found.values()):
+        for timeout in (1, 30):
+            found, mixed = two_of_one_name(order, timeout)
+            is_right = all(value == right[job] for (job, _), value in found.items())  # one job had ended before
+            is_told = is_right or any("has come twice: processes" in str(text) for text in found.values())
+            if (is_told and not mixed) or not any("TimeoutError" in str(text) for text in found.values()):
+                break
             # On a busy host a rank has given up before the others began; nobody can notice that.
-            found, mixed = two_of_one_name(order, 30)
-        assert not mixed, (order, found)
+        assert is_told and not mixed, (order, found)
         for key, text in found.items():
             assert isinstance(text, int) or "ASCEND_ACLNN_JOB" in text or "rank 0 is lost" in text, (order, key, found)
-        is_right = all(value == right[job] for (job, _), value in found.items())  # one job had ended before
-        assert is_right or any("has come twice: processes" in str(text) for text in found.values()), (order, found)
 
 
 def test_a_name_of_their_own_lets_both_jobs_run() -> None:
-    jobs = Jobs({job: [{**by_hand(job, r), "ASCEND_ACLNN_JOB": job} for r in range(2)] for job in "AB"}, timeout=30)
+    jobs = Jobs({job: [{**by_hand(job, r), "ASCEND_ACLNN_JOB": job} for r in range(2)] for job in "AB"})
     for job, rank in (("A", 0), ("B", 1), ("A", 1), ("B", 0)):
         jobs.start(job, rank)
     jobs.wait_until_met(4)
@@ -240,16 +241,17 @@ def hosts() -> Iterator[tuple[int, list[dict[str, str]]]]:
 
 
 def connected(port: int) -> socket.socket:
-    for _ in range(500):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
         with contextlib.suppress(ConnectionRefusedError):
-            return socket.create_connection(("127.0.0.1", port), 5)
+            return socket.create_connection(("127.0.0.1", port), 60)
         time.sleep(0.01)
     raise AssertionError("nobody listens")
 
 
 def test_a_stranger_learns_nothing_and_takes_no_place(hosts: tuple[int, list[dict[str, str]]]) -> None:
     port, ranks = hosts
-    jobs = Jobs({"A": ranks}, timeout=30)
+    jobs = Jobs({"A": ranks})
     jobs.start("A", 0)
     with connected(port) as silent, connected(port) as other:
         other.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -270,18 +272,22 @@ def test_a_stranger_learns_nothing_and_takes_no_place(hosts: tuple[int, list[dic
 
 
 def test_another_key_is_refused(hosts: tuple[int, list[dict[str, str]]]) -> None:
+    """And takes no rank's place: the one with the key comes afterwards."""
     _, ranks = hosts
-    jobs = Jobs({"A": [ranks[0], {**ranks[1], "ASCEND_ACLNN_KEY": KEY + "!"}]}, timeout=2)
-    for rank in range(2):
-        jobs.start("A", rank)
+    jobs = Jobs({"A": ranks, "B": [{**ranks[1], "ASCEND_ACLNN_KEY": KEY + "!"}]})
+    jobs.start("A", 0)
+    jobs.start("B", 0)
+    jobs.wait_for("B", 0)
+    jobs.start("A", 1)
+    jobs.wait_until_met(2)
     found = jobs.end()
-    assert "waited 2 s in vain for the ranks [1]" in found["A", 0]
-    assert "CommunicationError" in found["A", 1] and "has another key (ASCEND_ACLNN_KEY)" in found["A", 1]
+    assert found["A", 0] == found["A", 1] == 3
+    assert "CommunicationError" in found["B", 0] and "has another key (ASCEND_ACLNN_KEY)" in found["B", 0]
 
 
 def test_a_rank_of_another_job_with_the_same_key_is_told(hosts: tuple[int, list[dict[str, str]]]) -> None:
     _, ranks = hosts
-    jobs = Jobs({"A": ranks, "B": [{**ranks[1], "ASCEND_ACLNN_JOB": "other"}]}, timeout=30)
+    jobs = Jobs({"A": ranks, "B": [{**ranks[1], "ASCEND_ACLNN_JOB": "other"}]})
     jobs.start("A", 0)
     jobs.start("B", 0)
     jobs.start("A", 1)
@@ -295,7 +301,7 @@ def test_a_rank_of_another_job_with_the_same_key_is_told(hosts: tuple[int, list[
 def _meet_twice(variables: dict[str, str], results: Any) -> None:
     set_environment(variables)
     with aclnn.use_backend("numpy"):
-        made = [Communicator.from_env(timeout=20) for _ in range(3)]
+        made = [Communicator.from_env(timeout=60) for _ in range(3)]
         results.put([comm.all_reduce(np.ones(1, np.int64)).tolist() for comm in made])
 
 
@@ -304,9 +310,9 @@ def test_one_meeting_after_the_other(hosts: tuple[int, list[dict[str, str]]]) ->
     children = [FORK.Process(target=_meet_twice, args=(variables, results)) for variables in hosts[1]]
     for child in children:
         child.start()
-    assert [results.get(timeout=60) for _ in children] == [[[2]] * 3] * 2
+    assert [results.get(timeout=90) for _ in children] == [[[2]] * 3] * 2
     for child in children:
-        child.join(10)
+        child.join(60)
 
 
 @pytest.fixture
@@ -336,19 +342,26 @@ def test_a_thousand_strangers(hosts: tuple[int, list[dict[str, str]]]) -> None:
         for _ in range(1000):
             strangers.enter_context(connected(port))
         go[1].set()
-        found = [results.get(timeout=30) for _ in range(4)]
+        found = [results.get(timeout=90) for _ in range(4)]
     assert sorted(map(str, found)) == ["(1, 'met')", "(1, 'met')", "(1, 2)", "(1, 2)"]
     for child in children:
-        child.join(10)
+        child.join(60)
 
 
 def test_a_stranger_has_only_so_much_time(monkeypatch: pytest.MonkeyPatch, hosts: Any) -> None:
-    monkeypatch.setattr(handshake, "PATIENCE", 0.2)
+    patience = iter([0.2])  # of the first one; those after it may be ranks
+
+    class Stranger(handshake._Stranger):
+        def __init__(self) -> None:
+            super().__init__()
+            self.deadline = time.monotonic() + next(patience, handshake.PATIENCE)
+
+    monkeypatch.setattr(handshake, "_Stranger", Stranger)
     port, ranks = hosts
-    jobs = Jobs({"A": ranks}, timeout=30)
+    jobs = Jobs({"A": ranks})
     jobs.start("A", 0)
     with connected(port) as silent:
-        silent.settimeout(10)
+        silent.settimeout(60)
         assert silent.recv(1) == b""
     jobs.start("A", 1)
     jobs.wait_until_met(2)
@@ -404,7 +417,7 @@ def _connect_as_another_user(names: set[str], results: Any) -> None:
                 connection.connect(b"\0" + name[1:].encode())
             except ConnectionRefusedError:
                 continue  # of another test, that has ended
-            connection.settimeout(10)
+            connection.settimeout(60)
             with contextlib.suppress(OSError):
                 connection.sendall(b"ASCENDH1" + bytes(32))
             try:
@@ -416,15 +429,15 @@ def _connect_as_another_user(names: set[str], results: Any) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 def test_another_user_is_turned_away() -> None:
-    jobs, results = Jobs({"A": [by_hand("A", rank) for rank in range(2)]}, timeout=30), FORK.Queue()
+    jobs, results = Jobs({"A": [by_hand("A", rank) for rank in range(2)]}), FORK.Queue()
     others = _meetings()
     jobs.start("A", 0)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not _meetings() - others and time.monotonic() < deadline:
         time.sleep(0.01)
     other = FORK.Process(target=_connect_as_another_user, args=(_meetings() - others, results))
     other.start()
-    found = results.get(timeout=30)
+    found = results.get(timeout=90)
     assert found and set(found) == {b""}
     jobs.start("A", 1)
     jobs.wait_until_met(2)
