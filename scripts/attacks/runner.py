@@ -192,7 +192,7 @@ def leftovers(mark: str, shared: set[Path], temporary: Path, grace: float) -> li
             os.kill(pid, signal.SIGKILL)
     # Python's own semaphores ("sem.mp-...") have names for as long as other programs that use multiprocessing start children.
     new = (path for path in files(SHARED_MEMORY) - shared if not path.name.startswith("sem.mp-"))
-    more = sorted(str(path) for path in new if not in_use(path))
+    more = sorted(str(path) for path in new if not in_use(path) and path.exists())  # others' may go meanwhile
     if more:
         problems.append(f"shared memory is left: {', '.join(more)}")
     rest = sorted(str(path.relative_to(temporary)) for path in temporary.rglob("*"))

@@ -791,6 +791,6 @@ def test_ranks_on_two_hosts(
         ranks.append(
             subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         )
-    outputs = [process.communicate(timeout=120) for process in ranks]
+    outputs = [process.communicate(timeout=600) for process in ranks]
     for rank, (out, error) in enumerate(outputs):
         assert out == "3.0 [1.0, 1.0, 0.0, 0.0]\n", (rank, out, error)

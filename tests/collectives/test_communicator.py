@@ -42,7 +42,7 @@ def on_ranks(size: int, body: Callable[[Communicator], Any], backend: str = "num
     children = [SPAWN.Process(target=_child, args=row) for row in arguments]
     for child in children:
         child.start()
-    found = dict(results.get(timeout=60) for _ in children)
+    found = dict(results.get(timeout=600) for _ in children)
     for child in children:
         child.join(30)
     return [found[rank] for rank in range(size)]
@@ -135,7 +135,7 @@ def test_a_lost_rank_is_an_error_of_the_others() -> None:
     children = [SPAWN.Process(target=_child, args=(_lost, info, rank, 2, "numpy", "", results)) for rank in range(2)]
     for child in children:
         child.start()
-    rank, error = results.get(timeout=60)
+    rank, error = results.get(timeout=600)
     assert rank == 0 and isinstance(error, AclError) and "rank 1 is lost" in str(error)
     for child in children:
         child.join(30)
@@ -171,7 +171,7 @@ def test_ranks_of_a_launcher_find_each_other() -> None:
         for rank in range(2)
     ]
     try:
-        told = [child.communicate(timeout=60)[0].strip() for child in children]
+        told = [child.communicate(timeout=600)[0].strip() for child in children]
     finally:
         for child in children:
             child.kill()
@@ -317,7 +317,9 @@ def on_two_devices(home: Path, program: str, **variables: str) -> str:
     environment = {**os.environ, "ASCEND_HOME_PATH": str(home), "ASCEND_ACLNN_BACKEND": "npu", **variables}
     environment["ASCEND_EMULATOR_DEVICES"] = "2"
     program = DEVICES + program
-    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    found = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=600
+    )
     assert found.returncode == 0 and not found.stderr, found.stdout + found.stderr
     return found.stdout
 
@@ -378,7 +380,7 @@ except ValueError as error:
     print(error)
 """
     environment = {**os.environ, "ASCEND_ACLNN_BACKEND": "numpy", variable: value}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=600)
     assert done.stdout.startswith("[3.]\n") and f"{variable} is {value!r}; it must be a number in" in done.stdout, done
 
 

@@ -20,7 +20,7 @@ def test_expert_parallel(backend: str, ranks: int, request: pytest.FixtureReques
     if backend == "emulator":
         request.getfixturevalue("emulator_home")
         command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--", *command]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    found = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert found.returncode == 0, found.stdout + found.stderr
     assert f"{ranks} ranks on {'numpy' if backend == 'numpy' else 'npu'}" in found.stdout
     assert "all within 2e-02 of the layer on one rank" in found.stdout
@@ -35,6 +35,6 @@ def test_attention_ffn(backend: str, sizes: tuple[int, int], request: pytest.Fix
         request.getfixturevalue("emulator_home")
         options = ["--cann", "8.5.0", "--soc", "Ascend910_9391"]
         command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", *options, "--", *command]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    found = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert found.returncode == 0, found.stdout + found.stderr
     assert "all within 2e-03 of the layers on one rank" in found.stdout

@@ -96,11 +96,11 @@ def test_callbacks_run_in_order_and_see_finished_work(each_backend: Backend) -> 
         x.copy_to(target, stream)
         futures.append(stream.add_callback(lambda i=i: seen.append((i, int(target[-1])))))  # type: ignore[misc]
         stream.synchronize()
-        futures[-1].result(timeout=60)
+        futures[-1].result(timeout=600)
     assert seen == [(i, i) for i in range(10)]
     failed = stream.add_callback(lambda: 1 // 0)
-    assert isinstance(failed.exception(timeout=60), ZeroDivisionError)
-    assert stream.add_callback(lambda: 7).result(timeout=60) == 7
+    assert isinstance(failed.exception(timeout=600), ZeroDivisionError)
+    assert stream.add_callback(lambda: 7).result(timeout=600) == 7
 
 
 def test_a_callback_does_not_hold_up_its_stream(each_backend: Backend) -> None:
@@ -110,7 +110,7 @@ def test_a_callback_does_not_hold_up_its_stream(each_backend: Backend) -> None:
     assert ops.abs(x, stream=stream).numpy().tolist() == [1, 2]
     assert not waiting.done()
     release.set()
-    assert waiting.result(timeout=60)
+    assert waiting.result(timeout=600)
 
 
 def test_a_callback_waits_for_the_work_before_it(emulator_home: Path) -> None:

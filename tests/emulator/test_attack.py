@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,20 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture(autouse=True)
+def one_at_a_time(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Of all workers of pytest-xdist: what one test leaves in /dev/shm on purpose would be the other's finding."""
+    base = tmp_path_factory.getbasetemp()
+    with open((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "attack.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def attack(keep: Path, *options: str) -> subprocess.CompletedProcess[str]:
     places = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "tests" / "helpers")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "ASCEND_ACLNN_ATTACKS": "broken_scenarios"}
     command = [sys.executable, "-m", "attacks.runner", "0.001", f"--keep={keep}", *options]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def test_findings_are_reported_and_kept(tmp_path: Path) -> None:
@@ -60,7 +71,7 @@ def test_the_page_names_every_scenario_and_no_finding() -> None:
 def test_scenarios_hold(tmp_path: Path) -> None:
     """A turn each, of a round or two."""
     names = ("virtual-memory", "memory-keys")
-    done = attack(tmp_path, *(f"--only={name}" for name in names))
+    done = attack(tmp_path, *(f"--only={name}" for name in names), "--grace=60")
     assert done.returncode == 0, done.stdout + done.stderr
     for name in names:
         assert re.search(rf"\| {name} \| 1 \| [1-9]\d* \| \d+ \| 0 \| [1-9]\d* ", done.stdout), done.stdout

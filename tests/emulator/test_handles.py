@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emulator_client import D2H, H2D, Cann, CannError, client
+from process_tools import wait_until
 from stress_handles import compile_stress
 
 USED = "EMULATOR_USE_AFTER_DESTROY"
@@ -41,11 +42,10 @@ class Launch(threading.Thread):
     def __init__(self, cann: Cann, executor: int) -> None:
         super().__init__()
         self.cann, self.executor, self.error = cann, executor, ""
-        self.ready = threading.Event()
+        self.calls = cann.calls()  # before it begins
 
     def run(self) -> None:
         self.cann.aclrtSetDevice(0)
-        self.ready.set()
         try:
             self.cann.aclnnAdd(None, 0, self.executor, None)
         except CannError as error:
@@ -65,10 +65,10 @@ def prepare(cann: Cann, repeatable: bool) -> tuple[int, list[object]]:
     return executor, [x, out, scalar]
 
 
-def start(launch: Launch) -> None:
+def start(cann: Cann, launch: Launch) -> None:
     """Starts it and waits until it has the executor."""
     launch.start()
-    launch.ready.wait()
+    wait_until(lambda: cann.calls() == launch.calls + 2, "the thread has not called aclrtSetDevice and aclnnAdd")
     threading.Event().wait(0.05)
 
 
@@ -76,7 +76,7 @@ def start(launch: Launch) -> None:
 def test_an_executor_that_is_destroyed_while_it_runs_finishes_its_run(cann: Cann) -> None:
     executor, (_, out, scalar) = prepare(cann, repeatable=True)
     launch = Launch(cann, executor)
-    start(launch)
+    start(cann, launch)
     cann.aclDestroyAclOpExecutor(executor)
     # Memory that has been freed is another object's by now.
     scalars = [cann.aclCreateScalar(ctypes.byref(ctypes.c_float(2)), 0) for _ in range(2000)]
@@ -93,7 +93,7 @@ def test_an_executor_that_is_destroyed_while_it_runs_finishes_its_run(cann: Cann
 def test_only_one_thread_runs_an_executor_that_runs_once(cann: Cann) -> None:
     executor, (_, out, scalar) = prepare(cann, repeatable=False)
     launch = Launch(cann, executor)
-    start(launch)
+    start(cann, launch)
     assert cann.failure("aclnnAdd", None, 0, executor, None).error == USED
     launch.join()
     assert launch.error == ""

@@ -51,7 +51,7 @@ def test_programs_import_acl_under_emulator_run(emulator_home: Path) -> None:
     variables = {k: v for k, v in environment(emulator_home).items() if k != "ASCEND_EMULATOR_CANN"}
     variables["PYTHONPATH"] = os.pathsep.join([variables["PYTHONPATH"], *sys.path])
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=variables, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", PROGRAM], env=variables, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [

@@ -163,13 +163,17 @@ def test_destroying_a_stream_ends_its_work(cann: Cann) -> None:
         cann.aclrtLaunchHostFunc(stream, gate.function, None)
         assert gate.entered.wait(60)
         cann.aclrtMemsetAsync(block, 4, 7, 4, stream)
-        opener = threading.Timer(0.05, gate.open)
-        opener.start()
-        getattr(cann, name)(stream)
-        opener.join()
+        if name == "aclrtDestroyStream":  # waits
+            opener = threading.Timer(0.05, gate.open)
+            opener.start()
+            cann.aclrtDestroyStream(stream)
+            opener.join()
+        else:
+            cann.aclrtDestroyStreamForce(stream)
+            gate.open()
         end = time.monotonic() + 60
         while cann.dump()["allocations"][0]["in_use"] and time.monotonic() < end:
-            time.sleep(0.001)  # force does not wait
+            time.sleep(0.001)
         assert values(cann, block, 4) == [wanted] * 4
     cann.aclrtFree(block)
 

@@ -682,7 +682,7 @@ def test_the_plugin_fails_tests_with_findings(emulator_home: Path, tmp_path: Pat
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert "3 failed, 3 passed" in done.stdout, done.stdout + done.stderr

@@ -243,7 +243,7 @@ def test_the_sample(
 def on_the_emulated_device(home: Path, program: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "ASCEND_HOME_PATH": str(home), "ASCEND_ACLNN_BACKEND": "npu"}
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def test_a_graph_at_the_end_of_the_program(emulator_home: Path) -> None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+
+from process_tools import state, wait_until
 
 
 class Emulator:
@@ -35,3 +41,15 @@ class Emulator:
 
     def alive(self, kind: str) -> int:
         return int(self.library.aclemuLiveCount(kind.encode()))
+
+    @contextlib.contextmanager
+    def stopped(self, device: int = 0) -> Iterator[None]:
+        """What is launched meanwhile does not run: the device's process, which must exist, has stopped."""
+        pid = int(self.library.aclemuDevicePid(device))
+        assert pid > 0
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            wait_until(lambda: state(pid) == "T", "the device process does not stop")
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)

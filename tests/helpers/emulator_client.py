@@ -31,7 +31,7 @@ from ascend_aclnn.catalog import Kind
 from ascend_aclnn.core.dtypes import as_datatype
 
 HERE = Path(__file__).parent
-TIMEOUT = 120
+TIMEOUT = 600
 KEPT = ("ASCEND_EMULATOR_HOST", "ASCEND_EMULATOR_VALIDATE")  # of the environment: what pytest's options say
 
 H2D, D2H, D2D = 1, 2, 3

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Callable
 
 DEADLINE = 60
+SHARED_MEMORY = Path("/dev/shm")
 
 
 def state(pid: int) -> str:
@@ -23,6 +24,12 @@ def state(pid: int) -> str:
 def alive(pid: int) -> bool:
     """Whether a process runs; a zombie does not."""
     return state(pid) not in ("Z", "X")
+
+
+def shared_files(pid: int) -> set[Path]:
+    """The files of shared memory that a process has mapped and that still have a name. Other programs' come and go."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {path for line in lines if (path := Path(line.split(maxsplit=5)[-1])).parent == SHARED_MEMORY}
 
 
 def kill(pid: int) -> None:

@@ -205,7 +205,7 @@ def test_a_bad_thread_count_is_refused(monkeypatch: Any, wanted: Any) -> None:
 def test_two_threads_work_at_once(monkeypatch: Any) -> None:
     monkeypatch.delenv("ASCEND_ACLNN_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=120)
     for_blocks(2, 1, lambda lo, hi: both.wait() and None)
 
 
@@ -282,7 +282,7 @@ def test_what_nobody_has_begun_is_taken_back() -> None:
 
 def test_an_exception_of_another_thread_arrives(monkeypatch: Any) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=120)
 
     def work() -> None:
         both.wait()
@@ -297,19 +297,21 @@ def test_an_exception_of_another_thread_arrives(monkeypatch: Any) -> None:
 
 def test_an_interrupted_call_waits_for_the_others() -> None:
     """They use its arrays: it ends when they do."""
-    begun = threading.Event()
+    begun, interrupted = threading.Event(), threading.Event()
     ended: list[bool] = []
 
     def work() -> None:
         if threading.current_thread() is caller:
-            begun.wait(30)
-            signal.setitimer(signal.ITIMER_REAL, 0.05)  # while it waits
+            begun.wait(120)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)  # in most runs while it waits
         else:
             begun.set()
-            time.sleep(0.3)
+            interrupted.wait(120)
+            time.sleep(0.2)
             ended.append(True)
 
     def interrupt(*_: Any) -> None:
+        interrupted.set()
         raise KeyboardInterrupt
 
     caller, before = threading.current_thread(), signal.signal(signal.SIGALRM, interrupt)

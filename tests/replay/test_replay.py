@@ -271,7 +271,7 @@ def test_a_stranger_s_names_do_not_leave_the_text_of_an_exported_case(tmp_path: 
 def test_the_emulated_device_runs_launches_again(faulty: Path, emulator_home: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND_", "LD_LIBRARY"))}
     command = [sys.executable, "-m", "ascend_aclnn", "replay", str(faulty), "--backend", "emulator", "--compare"]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
     assert result.returncode == 1, result.stderr
     assert result.stdout.startswith("first difference: #2 aclnnRmsNorm differs: yOut ")
     assert "on the emulated device (Ascend910B1): 3 launches as recorded, 1 different, 0 left out" in result.stdout

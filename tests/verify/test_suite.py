@@ -165,7 +165,7 @@ def test_an_interrupted_verification_ends_with_a_report_and_goes_on(tmp_path: Pa
     while process.poll() is None and not tried():
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGKILL)
-    _, said = process.communicate(timeout=100)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == -signal.SIGKILL, said
     before = tried()
     assert before
@@ -176,7 +176,7 @@ def test_an_interrupted_verification_ends_with_a_report_and_goes_on(tmp_path: Pa
     while process.poll() is None and tried() == before:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=100)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 128 + signal.SIGTERM
     assert "stopped: interrupted; " in out
     assert (report / "index.html").is_file() and (report / "result.json").is_file()

@@ -177,9 +177,13 @@ def test_a_check_finds_what_it_is_for(emulator_home: Path) -> None:
 
 def test_what_hangs_or_dies_is_named_and_the_rest_is_tried(emulator_home: Path) -> None:
     units = ["aclnnExp", "aclnnLog", "aclnnSin", "aclnnCos", "aclnnNeg"]
-    found = outcomes(emulator_home, units, "aclnnLog:hang;aclnnCos:die", timeout=15)
-    assert [unit for unit in units if found[unit].faults] == ["aclnnLog", "aclnnCos"]
-    assert "hangs: no answer for 15 s" in texts(found["aclnnLog"])
+    for timeout in (15, 200):
+        found = outcomes(emulator_home, units, "aclnnLog:hang;aclnnCos:die", timeout=timeout)
+        wrong = [unit for unit in units if found[unit].faults]
+        if wrong == ["aclnnLog", "aclnnCos"]:
+            break  # on a busy machine more of them may take so long
+    assert wrong == ["aclnnLog", "aclnnCos"]
+    assert f"hangs: no answer for {timeout} s" in texts(found["aclnnLog"])
     assert "the device no longer answers" in texts(found["aclnnCos"])
     assert found["aclnnNeg"].cases > 3
 

@@ -34,7 +34,7 @@ def run(home: Path, program: str, **options: str) -> str:
     """What a program prints; the emulated device finds nothing that was left, and nothing is written to standard error."""
     variables = environment(home, ASCEND_EMULATOR_STRICT="1", **options)
     done = subprocess.run(
-        [sys.executable, "-c", HEAD + program], env=variables, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", HEAD + program], env=variables, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
     return done.stdout

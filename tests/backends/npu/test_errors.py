@@ -25,7 +25,7 @@ def run(home: Path, program: str, **options: str) -> str:
         env=environment(home, **options),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -105,14 +105,14 @@ try:
     threading.Thread(target=press).start()
     {wait}
 except KeyboardInterrupt:
-    print(time.monotonic() - pressed[0])
+    print(time.monotonic() - pressed[0] < 30)  # of 60, or for ever; on an idle machine 0.1 s
 else:
     raise AssertionError("not interrupted")
 finally:
     os.kill(pid, signal.SIGCONT)
 assert y.numpy().tolist() == [1] * 4
 """
-    assert float(run(emulator_home, program)) < 1  # 0.1 s on an idle machine
+    assert run(emulator_home, program) == "True\n"
 
 
 STOPPED = """
@@ -167,9 +167,16 @@ stream, event = aclnn.Stream(), aclnn.Event()
 stop()
 y = ops.abs(x, stream=stream)
 event.record(stream)
-for wait in (event.synchronize, event.synchronize, stream.synchronize, aclnn.synchronize, y.numpy):
-    threading.Timer(0.1, press).start()
+pending = aclnn.backend().runtime.waits._pending
+def press_when(waits):
+    while len(pending) < waits:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    press()
+native = (1, event.synchronize), (1, event.synchronize), (2, stream.synchronize), (3, aclnn.synchronize), (3, y.numpy)
+for waits, wait in native:
     try:
+        threading.Thread(target=press_when, args=(waits,)).start()
         wait()
     except KeyboardInterrupt:
         pass

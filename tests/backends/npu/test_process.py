@@ -29,7 +29,7 @@ def run(home: Path, program: str, status: int = 0, **options: str) -> str:
     """What a program prints; its exit status must be as said and its standard error empty unless it fails."""
     variables = environment(home, ASCEND_EMULATOR_STRICT="1", **options)
     done = subprocess.run(
-        [sys.executable, "-c", HEAD + program], env=variables, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", HEAD + program], env=variables, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == status, done.stderr
     if status == 0:
@@ -88,7 +88,7 @@ print("end")
 """
     variables = environment(emulator_home)
     done = subprocess.run(
-        [sys.executable, "-c", HEAD + program], env=variables, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", HEAD + program], env=variables, capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.returncode, done.stdout.strip()) == (0, "end"), done.stderr
 

@@ -35,6 +35,7 @@
 #define FILE_NAME "ascend-shared"
 #define FORM (0x656d750000000001ull ^ sizeof(row)) /* changes with the layout of a table */
 #define LOOK_AGAIN 100 /* milliseconds after which a waiting thread checks that the other process is alive */
+#define UNWRITTEN 30000000000u /* nanoseconds in which a process that lives writes a recording down, on a machine as busy as may be */
 
 typedef struct {
     _Atomic uint64_t state;   /* twice its number, plus 1 when it has passed */
@@ -346,7 +347,7 @@ void emu_shared_recorded(emu_shared *shared, uint64_t number) {
 uint64_t emu_shared_latest(const emu_shared *shared) { return shared->row->recorded; }
 
 int emu_shared_wait(const emu_shared *shared, uint64_t number, int32_t timeout) {
-    uint64_t end = timeout < 0 ? UINT64_MAX : emu_now() + (uint64_t)timeout * 1000000u, unwritten = emu_now() + 1000000000u;
+    uint64_t end = timeout < 0 ? UINT64_MAX : emu_now() + (uint64_t)timeout * 1000000u, unwritten = emu_now() + UNWRITTEN;
     recording *record = recording_of(shared, number);
     if (number == 0) return 1;
     for (;;) {
