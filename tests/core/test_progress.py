@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 
 import pytest
@@ -31,11 +32,12 @@ def test_a_terminal_shows_what_is_done_and_how_far_it_is(monkeypatch: pytest.Mon
         line.step()
         assert terminal.written.wait(60)
     text = terminal.getvalue()
-    assert "ascend-aclnn: compiling: " in text and " of 7, 0 s" in text
+    assert re.search(r"ascend-aclnn: compiling: [01] of 7, \d+ s", text)
     assert text.endswith("\r\x1b[K")  # taken away
 
 
-def test_what_is_quick_or_no_terminal_shows_nothing() -> None:
+def test_what_is_quick_or_no_terminal_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 600.0)  # on a busy machine nothing is quick
     terminal = Terminal()
     with progress.Progress("compiling", 7, terminal):
         pass

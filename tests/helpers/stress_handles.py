@@ -27,7 +27,7 @@ class Stress(NamedTuple):
     def run(self, seconds: float, seed: int, kill_every: int, reset_every: int) -> subprocess.CompletedProcess[str]:
         command = [str(self.program), *map(str, (seconds, seed, kill_every, reset_every))]
         return subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=seconds + 180, errors="replace"
+            command, env=self.environment, capture_output=True, text=True, timeout=seconds + 600, errors="replace"
         )
 
 
