@@ -766,3 +766,70 @@ torch.npu.synchronize()
         assert done.stdout == "True\n", done.stderr
         assert done.returncode == status, done.stderr
         assert ("memory/unwritten-read: aclnnAdds self (launch" in done.stderr) == bool(status)
+
+
+class Extent(ctypes.Structure):
+    _fields_ = [("start", ctypes.c_uint64), ("end", ctypes.c_uint64)]
+
+
+class Position(ctypes.Structure):
+    _fields_ = [("leaf", ctypes.c_size_t), ("at", ctypes.c_size_t)]
+
+
+class Extents(ctypes.Structure):
+    _fields_ = [
+        ("leaves", ctypes.c_void_p),
+        ("ends", ctypes.c_void_p),
+        ("count", ctypes.c_size_t),
+        ("room", ctypes.c_size_t),
+        ("searched", Position),
+    ]
+
+
+EXTENTS = """
+#include "ascendcl/validate/extents.h"
+emu_extent *at(emu_extents *extents, emu_position position) { return emu_extent_at(extents, position); }
+emu_position next(emu_extents *extents, emu_position position) { return emu_extent_next(extents, position); }
+"""
+
+
+def test_extents_are_what_a_sorted_list_says(compiler: str, tmp_path: Path) -> None:
+    source, folder = tmp_path / "extents.c", ROOT / "ascend_aclnn/emulator/csrc"
+    source.write_text(EXTENTS, encoding="utf-8")
+    command = [compiler, "-shared", "-fPIC", f"-I{folder}", source, folder / "ascendcl/validate/extents.c"]
+    subprocess.run([*command, "-o", tmp_path / "extents.so"], check=True)
+    library = ctypes.CDLL(str(tmp_path / "extents.so"))
+    library.at.restype = ctypes.POINTER(Extent)
+    for name in ("next", "emu_extents_after", "emu_extents_insert", "emu_extents_erase"):
+        getattr(library, name).restype = Position
+    extents, number = Extents(), ctypes.c_uint64
+    rng = np.random.default_rng(0)
+    alive: dict[int, Extent] = {}  # by the start; none is longer than 8, at multiples of 10
+
+    def start_at(position: Position) -> Optional[int]:
+        extent = library.at(ctypes.byref(extents), position)
+        return extent.contents.start if extent else None
+
+    def first_after(address: int) -> Optional[int]:
+        return min((start for start, extent in alive.items() if extent.end > address), default=None)
+
+    for step in range(6000):
+        start = 10 * int(rng.integers(1500)) if step % 3 else 10 * (step // 3)
+        position = library.emu_extents_after(ctypes.byref(extents), number(start))
+        assert start_at(position) == first_after(start)
+        if start not in alive:
+            alive[start] = Extent(start, start + int(rng.integers(1, 9)))
+            position = library.emu_extents_insert(ctypes.byref(extents), position, ctypes.byref(alive[start]))
+            assert start_at(position) == start
+        elif step >= 4000:
+            count = int(rng.integers(0, 300)) if step % 50 == 0 else 1
+            removed = [s for s in sorted(alive) if s >= start][:count]
+            position = library.emu_extents_erase(ctypes.byref(extents), position, ctypes.c_size_t(len(removed)))
+            for each in removed:
+                del alive[each]
+            assert start_at(position) == first_after(start)
+    position, found = Position(0, 0), []
+    while (at := start_at(position)) is not None:
+        found.append(at)
+        position = library.next(ctypes.byref(extents), position)
+    assert found == sorted(alive) and len(found) > 100

@@ -81,6 +81,7 @@ static int visible_devices(int devices) {
 }
 
 #define POISON 0xa5 /* what memory holds that was never written, under --validate=memory */
+#define MOST_POISON (16ull << 20) /* at its start: a program that takes the whole device would fill the host's memory */
 
 static char directory[4096]; /* where the libraries are */
 
@@ -164,7 +165,11 @@ static void read_settings(void) {
     const char *fill = getenv("ASCEND_EMULATOR_FILL");
     settings.fill = fill != NULL && *fill != 0 ? (int)(strtol(fill, NULL, 0) & 0xff) : -1;
     settings.validate = parse_validate(getenv("ASCEND_EMULATOR_VALIDATE"));
-    if ((settings.validate & VALIDATE_MEMORY) != 0 && settings.fill < 0) settings.fill = POISON;
+    settings.most_filled = UINT64_MAX;
+    if ((settings.validate & VALIDATE_MEMORY) != 0 && settings.fill < 0) {
+        settings.fill = POISON;
+        settings.most_filled = MOST_POISON;
+    }
     const char *workspace = getenv("ASCEND_EMULATOR_WORKSPACE");
     uint64_t bytes = 0;
     if (workspace != NULL && *workspace != 0 && !parse_bytes(workspace, &bytes))

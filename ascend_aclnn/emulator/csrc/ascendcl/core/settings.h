@@ -40,6 +40,7 @@ typedef struct {
     bool repeatable;       /* aclSetAclOpExecutorRepeatable is not always refused */
     int launch_delay;      /* milliseconds that phase two takes on threads other than the program's first */
     int fill;              /* byte that new device memory is filled with, -1: not filled */
+    uint64_t most_filled;  /* bytes of each allocation; what is behind them is zero */
     int64_t workspace;     /* bytes of workspace that phase one returns; -1: by the device process's rule */
 } emu_settings;
 

@@ -4,6 +4,7 @@
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/handles.h"
 #include "ascendcl/validate/call_site.h"
+#include "ascendcl/validate/extents.h"
 #include "ascendcl/validate/findings.h"
 #include "ascendcl/validate/journal.h"
 
@@ -404,7 +405,7 @@ void emu_host_passed(const emu_clock *clock) {
 typedef struct segment segment;
 
 struct segment {
-    uint64_t start, end;
+    emu_extent bytes;
     bool unwritten, moved; /* moved: by the last write, from memory that was never written */
     emu_record write;     /* the last one; number 0: none */
     emu_record *reads;    /* since then, without those that come before another one */
@@ -412,46 +413,26 @@ struct segment {
     segment *next;        /* of those that are unused */
 };
 
-static segment **segments;   /* by address; they do not overlap */
-static uint64_t *ends;       /* of each: a search reads nothing else */
-static size_t segment_count, segment_room;
+static emu_extents segments;
 static segment *unused;      /* with the room for their reads: a training step makes and removes thousands */
-static size_t last_search;
 
-/* The first segment that ends after an address. Often it is where the last search has been, or the next one or two. */
-static size_t segment_after(uint64_t address) {
-    for (size_t i = last_search; i < last_search + 3 && i < segment_count; i++) {
-        if (ends[i] > address && (i == 0 || ends[i - 1] <= address)) return last_search = i;
-    }
-    size_t low = 0, half;
-    for (size_t count = segment_count; count > 0; count -= half) {
-        half = (count + 1) / 2;
-        low = ends[low + half - 1] <= address ? low + half : low; /* without a branch, which would be guessed wrongly each second time */
-    }
-    return last_search = low;
+/* The segment at a position that begins before an address; NULL: none. */
+static segment *before(emu_position at, uint64_t end) {
+    segment *s = (segment *)emu_extent_at(&segments, at);
+    return s != NULL && s->bytes.start < end ? s : NULL;
 }
 
-static void set_end(size_t at, uint64_t end) { segments[at]->end = ends[at] = end; }
-
-static segment *insert(size_t at, uint64_t start, uint64_t end) {
-    if (segment_count == segment_room) {
-        segment_room = segment_room * 2 + 64;
-        segments = grown(segments, segment_room * sizeof *segments);
-        ends = grown(ends, segment_room * sizeof *ends);
-    }
-    memmove(segments + at + 1, segments + at, (segment_count - at) * sizeof *segments);
-    memmove(ends + at + 1, ends + at, (segment_count - at) * sizeof *ends);
-    segment_count++;
+/* Puts a new segment at a position, which is where it is afterwards. */
+static segment *insert(emu_position *at, uint64_t start, uint64_t end) {
     segment *s = unused;
     if (s != NULL) {
         unused = s->next;
-        *s = (segment){.start = start, .reads = s->reads, .read_room = s->read_room};
+        *s = (segment){.bytes = {start, end}, .reads = s->reads, .read_room = s->read_room};
     } else {
         s = grown(NULL, sizeof *s);
-        *s = (segment){.start = start};
+        *s = (segment){.bytes = {start, end}};
     }
-    segments[at] = s;
-    set_end(at, end);
+    *at = emu_extents_insert(&segments, *at, &s->bytes);
     return s;
 }
 
@@ -461,48 +442,47 @@ static void make_room_for_reads(segment *s, uint32_t count) {
     s->reads = grown(s->reads, s->read_room * sizeof *s->reads);
 }
 
-/* The first segment that ends after an address, and does not begin before it: one that does is divided. */
-static size_t segment_from(uint64_t address) {
-    size_t at = segment_after(address);
-    if (at == segment_count || segments[at]->start >= address) return at;
-    segment *before = segments[at], *after = insert(at + 1, address, before->end);
-    after->unwritten = before->unwritten;
-    after->moved = before->moved;
-    after->write = before->write;
-    make_room_for_reads(after, before->read_count);
-    if (before->read_count > 0) memcpy(after->reads, before->reads, before->read_count * sizeof *after->reads);
-    after->read_count = before->read_count;
-    set_end(at, address);
-    return at + 1;
+/* Divides the segment at a position, which ends after an address, where it begins before it. */
+static bool divide(emu_position at, uint64_t address) {
+    segment *old = before(at, address);
+    if (old == NULL) return false;
+    emu_position behind = emu_extent_next(&segments, at);
+    uint64_t end = old->bytes.end;
+    emu_extent_set_end(&segments, at, address);
+    segment *s = insert(&behind, address, end);
+    s->unwritten = old->unwritten;
+    s->moved = old->moved;
+    s->write = old->write;
+    make_room_for_reads(s, old->read_count);
+    if (old->read_count > 0) memcpy(s->reads, old->reads, old->read_count * sizeof *s->reads);
+    s->read_count = old->read_count;
+    return true;
 }
 
 /* Makes boundaries around some bytes; where their segments begin. */
-static size_t part(uint64_t start, uint64_t end) {
-    size_t first = segment_from(start);
-    if (first < segment_count && ends[first] != end) segment_from(end);
-    return first;
+static emu_position part(uint64_t start, uint64_t end) {
+    emu_position first = emu_extents_after(&segments, start);
+    const segment *s = before(first, end);
+    if (s == NULL) return first;
+    bool divided = s->bytes.end != end && divide(emu_extents_after(&segments, end), end);
+    if (s->bytes.start < start) divided = divide(divided ? emu_extents_after(&segments, start) : first, start);
+    return divided ? emu_extents_after(&segments, start) : first;
 }
 
-static bool is_before(size_t at, uint64_t end) { return at < segment_count && segments[at]->start < end; }
-
-static void erase(size_t first, size_t last) {
-    if (first == last) return;
-    for (size_t i = first; i < last; i++) {
-        segments[i]->next = unused;
-        unused = segments[i];
+/* Takes out the segments from a position on that begin before an address; where they were. */
+static emu_position erase(emu_position first, uint64_t end) {
+    size_t count = 0;
+    segment *s;
+    for (emu_position i = first; (s = before(i, end)) != NULL; i = emu_extent_next(&segments, i)) {
+        s->next = unused;
+        unused = s;
+        count++;
     }
-    memmove(segments + first, segments + last, (segment_count - last) * sizeof *segments);
-    memmove(ends + first, ends + last, (segment_count - last) * sizeof *ends);
-    segment_count -= last - first;
+    return emu_extents_erase(&segments, first, count);
 }
 
 /* Removes what is known of some bytes; where a segment for them belongs. */
-static size_t clear(uint64_t start, uint64_t end) {
-    size_t first = part(start, end), last = first;
-    while (is_before(last, end)) last++;
-    erase(first, last);
-    return first;
-}
+static emu_position clear(uint64_t start, uint64_t end) { return erase(part(start, end), end); }
 
 static bool comes_after(const timeline *now, const emu_record *earlier) { return passed_of(now, earlier->timeline) >= earlier->number; }
 
@@ -543,7 +523,7 @@ static void find_unwritten_output(const emu_record *write, const emu_record *rea
 
 static void find_moved(const segment *s, const emu_record *read) {
     emu_find("memory/unwritten-read", &s->write, read, "{later} reads what was never written, and what {earlier} has moved here: %llu bytes at %#llx",
-             (unsigned long long)(s->end - s->start), (unsigned long long)s->start);
+             (unsigned long long)(s->bytes.end - s->bytes.start), (unsigned long long)s->bytes.start);
 }
 
 /* Bytes that the task moves without a use of them, and that were never written; and where they are, as offsets in all that it moves. */
@@ -565,52 +545,53 @@ static void note_moved(uint64_t start, uint64_t end) {
 
 static void read_bytes(const timeline *now, const emu_record *read, bool moves, bool checks_memory, bool checks_order, uint64_t start, uint64_t end) {
     uint64_t at = start;
-    for (size_t i = part(start, end); at < end; i++) {
-        uint64_t next = is_before(i, end) ? segments[i]->start : end;
+    for (emu_position i = part(start, end); at < end; i = emu_extent_next(&segments, i)) {
+        segment *s = before(i, end);
+        uint64_t next = s != NULL ? s->bytes.start : end;
         if (next > at && checks_order) { /* bytes of which nothing is known */
-            note_read(insert(i, at, next), now, read);
+            note_read(insert(&i, at, next), now, read);
             at = next;
             continue;
         }
-        if (!is_before(i, end)) break;
-        segment *s = segments[i];
+        if (s == NULL) break;
+        uint64_t first = s->bytes.start, last = s->bytes.end;
         if (s->unwritten && checks_memory && moves) {
-            note_moved(moved + s->start - start, moved + s->end - start);
+            note_moved(moved + first - start, moved + last - start);
         } else if (s->unwritten && checks_memory) {
             if (s->moved) find_moved(s, read);
-            else if (s->write.number > 0) find_unwritten_output(&s->write, read, s->start, s->end);
-            else find("memory/unwritten-read", NULL, read, s->start, s->end);
+            else if (s->write.number > 0) find_unwritten_output(&s->write, read, first, last);
+            else find("memory/unwritten-read", NULL, read, first, last);
             s->unwritten = false;
         }
         if (checks_order) {
-            if (s->write.number > 0 && !comes_after(now, &s->write)) find("sync/read-after-write", &s->write, read, s->start, s->end);
+            if (s->write.number > 0 && !comes_after(now, &s->write)) find("sync/read-after-write", &s->write, read, first, last);
             note_read(s, now, read);
         }
-        at = s->end;
+        at = last;
     }
 }
 
 static void write_bytes(const timeline *now, const emu_record *write, bool checks_order, uint64_t start, uint64_t end) {
     const char *rule = write->updates ? "sync/read-after-write" : "sync/write-after-write";
-    size_t first = part(start, end), last = first;
-    for (; is_before(last, end); last++) {
-        const segment *s = segments[last];
-        if (!checks_order) continue;
+    emu_position first = part(start, end);
+    segment *s;
+    for (emu_position i = first; checks_order && (s = before(i, end)) != NULL; i = emu_extent_next(&segments, i)) {
         bool found = s->write.number > 0 && !comes_after(now, &s->write);
-        if (found) find(rule, &s->write, write, s->start, s->end);
+        if (found) find(rule, &s->write, write, s->bytes.start, s->bytes.end);
         for (uint32_t r = 0; !found && r < s->read_count; r++) {
-            if (!comes_after(now, &s->reads[r])) find("sync/write-after-read", &s->reads[r], write, s->start, s->end);
+            if (!comes_after(now, &s->reads[r])) find("sync/write-after-read", &s->reads[r], write, s->bytes.start, s->bytes.end);
         }
     }
-    if (!checks_order) {
-        erase(first, last);
-        return;
+    s = before(first, end);
+    if (!checks_order || s == NULL) {
+        first = erase(first, end);
+        if (!checks_order) return;
+        s = insert(&first, start, end);
+    } else if (s->bytes.end < end || s->bytes.start > start) { /* the first of several, or of a part of the bytes, is that of all */
+        erase(emu_extent_next(&segments, first), end);
+        s->bytes.start = start;
+        emu_extent_set_end(&segments, first, end);
     }
-    if (first == last) insert(first, start, end);
-    else erase(first + 1, last);
-    segment *s = segments[first];
-    s->start = start;
-    set_end(first, end);
     s->unwritten = s->moved = false;
     s->read_count = 0;
     s->write = *write;
@@ -618,9 +599,13 @@ static void write_bytes(const timeline *now, const emu_record *write, bool check
 
 /* What a task has moved here was never written. */
 static void leave_unwritten(const emu_record *write, uint64_t start, uint64_t end) {
-    size_t at = part(start, end);
-    if (!is_before(at, end)) insert(at, start, end)->write = *write;
-    segments[at]->unwritten = segments[at]->moved = true;
+    emu_position at = part(start, end);
+    segment *s = before(at, end);
+    if (s == NULL) {
+        s = insert(&at, start, end);
+        s->write = *write;
+    }
+    s->unwritten = s->moved = true;
 }
 
 /* Some bytes in the order of an access get what was read in the same order. */
@@ -681,10 +666,10 @@ size_t emu_validate_never_written(const emu_access *a, uint64_t **pairs) {
     pthread_mutex_lock(&lock);
     for (uint64_t row = 0; row < a->rows && a->size > 0; row++) {
         uint64_t start = (uint64_t)(uintptr_t)a->address + row * a->pitch, end = start + a->size;
-        for (size_t i = segment_after(start); is_before(i, end); i++) {
-            const segment *s = segments[i];
+        const segment *s;
+        for (emu_position i = emu_extents_after(&segments, start); (s = before(i, end)) != NULL; i = emu_extent_next(&segments, i)) {
             if (!s->unwritten || (s->write.number > 0 && !s->moved)) continue; /* what a kernel left unwritten keeps its own name */
-            uint64_t first = s->start > start ? s->start : start, last = s->end < end ? s->end : end;
+            uint64_t first = s->bytes.start > start ? s->bytes.start : start, last = s->bytes.end < end ? s->bytes.end : end;
             *pairs = grown(*pairs, (count + 1) * 2 * sizeof **pairs);
             (*pairs)[2 * count] = first;
             (*pairs)[2 * count++ + 1] = last - first;
@@ -698,8 +683,8 @@ void emu_validate_moved(uint32_t number, uint64_t task, const void *address, uin
     uint64_t start = (uint64_t)(uintptr_t)address, end = start + size;
     if (size == 0) return;
     pthread_mutex_lock(&lock);
-    for (size_t i = part(start, end); is_before(i, end); i++) {
-        segment *s = segments[i];
+    segment *s;
+    for (emu_position i = part(start, end); (s = before(i, end)) != NULL; i = emu_extent_next(&segments, i)) {
         if (s->write.timeline == number && s->write.number == task) s->unwritten = s->moved = true;
     }
     pthread_mutex_unlock(&lock);
@@ -709,11 +694,11 @@ void emu_validate_unwritten(uint32_t number, uint64_t task, const void *address,
     uint64_t start = (uint64_t)(uintptr_t)address, end = start + size;
     if (size == 0 || (emu_config()->validate & VALIDATE_MEMORY) == 0) return;
     pthread_mutex_lock(&lock);
-    for (size_t i = part(start, end); is_before(i, end); i++) {
-        segment *s = segments[i];
+    segment *s;
+    for (emu_position i = part(start, end); (s = before(i, end)) != NULL; i = emu_extent_next(&segments, i)) {
         if (s->write.timeline != number || s->write.number != task) continue; /* written again since */
         s->unwritten = s->read_count == 0;
-        for (uint32_t r = 0; r < s->read_count; r++) find_unwritten_output(&s->write, &s->reads[r], s->start, s->end);
+        for (uint32_t r = 0; r < s->read_count; r++) find_unwritten_output(&s->write, &s->reads[r], s->bytes.start, s->bytes.end);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -751,9 +736,9 @@ static uint64_t source_end(const source *s) { return s->start + (s->rows - 1) * 
 
 /* Whether a task has written some bytes since a number in the order of tasks, or may still do so. */
 static bool tasks_write(uint64_t start, uint64_t end, uint64_t order) {
-    for (size_t i = segment_after(start); is_before(i, end); i++) {
-        const emu_record *write = &segments[i]->write;
-        if (write->number > 0 && (write->order > order || !comes_after(timelines, write))) return true;
+    const segment *s;
+    for (emu_position i = emu_extents_after(&segments, start); (s = before(i, end)) != NULL; i = emu_extent_next(&segments, i)) {
+        if (s->write.number > 0 && (s->write.order > order || !comes_after(timelines, &s->write))) return true;
     }
     return false;
 }
@@ -883,33 +868,29 @@ static void forget_values(uint64_t start, uint64_t end) {
 
 /* Memory that is allocated, or was lately. */
 typedef struct {
-    uint64_t start, end;
+    emu_extent bytes;
     const char *routine;
     uint32_t site;
 } life;
 
 #define ENDED 1024
 
-static life *lives;          /* by address */
-static size_t life_count, life_room;
+static emu_extents lives;
 static life ended[ENDED];    /* freed, the latest ones */
 static size_t ended_at;
 
-static size_t life_behind(uint64_t address) {
-    size_t low = 0, high = life_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (lives[middle].start > address) high = middle;
-        else low = middle + 1;
-    }
-    return low;
+/* The life that an address is in; NULL: none. */
+static const life *life_at(uint64_t address) {
+    const life *found = (const life *)emu_extent_at(&lives, emu_extents_after(&lives, address));
+    return found != NULL && found->bytes.start <= address ? found : NULL;
 }
 
 void emu_validate_new(const void *address, uint64_t size) {
     uint64_t start = (uint64_t)(uintptr_t)address;
     if ((emu_config()->validate & VALIDATE_MEMORY) == 0 || size == 0) return;
     pthread_mutex_lock(&lock);
-    insert(clear(start, start + size), start, start + size)->unwritten = true;
+    emu_position at = clear(start, start + size);
+    insert(&at, start, start + size)->unwritten = true;
     TRACE("forget %llu %llu\n", (unsigned long long)start, (unsigned long long)size);
     pthread_mutex_unlock(&lock);
     emu_validate_host_new(address, size);
@@ -919,35 +900,30 @@ void emu_validate_host_new(const void *address, uint64_t size) {
     uint64_t start = (uint64_t)(uintptr_t)address;
     if ((emu_config()->validate & VALIDATE_MEMORY) == 0 || size == 0) return;
     pthread_mutex_lock(&lock);
-    if (life_count == life_room) {
-        life_room = life_room * 2 + 256;
-        lives = grown(lives, life_room * sizeof *lives);
-    }
-    size_t at = life_behind(start);
-    memmove(lives + at + 1, lives + at, (life_count - at) * sizeof *lives);
-    lives[at] = (life){start, start + size, emu_routine(), emu_call_site()};
-    life_count++;
+    life *new = grown(NULL, sizeof *new);
+    *new = (life){{start, start + size}, emu_routine(), emu_call_site()};
+    emu_extents_insert(&lives, emu_extents_after(&lives, start), &new->bytes);
     pthread_mutex_unlock(&lock);
 }
 
 static void end_life(uint64_t start) {
-    size_t at = life_behind(start);
-    if (at == 0 || lives[at - 1].start != start) return;
-    life *old = &lives[at - 1];
-    ended[ended_at++ % ENDED] = (life){old->start, old->end, emu_routine(), emu_call_site()};
-    memmove(old, old + 1, (life_count - at) * sizeof *lives);
-    life_count--;
+    emu_position at = emu_extents_after(&lives, start);
+    life *old = (life *)emu_extent_at(&lives, at);
+    if (old == NULL || old->bytes.start != start) return;
+    ended[ended_at++ % ENDED] = (life){old->bytes, emu_routine(), emu_call_site()};
+    emu_extents_erase(&lives, at, 1);
+    free(old);
 }
 
 void emu_validate_blame(const void *address) {
     uint64_t at = (uint64_t)(uintptr_t)address;
     pthread_mutex_lock(&lock);
-    size_t behind = life_behind(at);
-    const life *found = behind > 0 && at <= lives[behind - 1].end ? &lives[behind - 1] : NULL;
+    const life *found = life_at(at);
+    if (found == NULL && at > 0) found = life_at(at - 1); /* just behind its end */
     const char *what = "it was allocated";
     for (size_t i = 0; found == NULL && i < ENDED && i < ended_at; i++) {
         const life *old = &ended[(ended_at - 1 - i) % ENDED];
-        if (at < old->start || at >= old->end) continue;
+        if (at < old->bytes.start || at >= old->bytes.end) continue;
         found = old;
         what = "it was freed";
     }
@@ -964,9 +940,10 @@ void emu_validate_leaks(void) {
     if ((emu_config()->validate & VALIDATE_MEMORY) == 0) return;
     emu_handles_leaked(leaked_handle);
     pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < life_count; i++) {
-        emu_record made = {.task = lives[i].routine, .argument = "", .site = lives[i].site, .stream = -1, .member = -1};
-        emu_find("memory/leak", NULL, &made, "%llu bytes of {later} were never freed", (unsigned long long)(lives[i].end - lives[i].start));
+    const life *left;
+    for (emu_position i = {0, 0}; (left = (const life *)emu_extent_at(&lives, i)) != NULL; i = emu_extent_next(&lives, i)) {
+        emu_record made = {.task = left->routine, .argument = "", .site = left->site, .stream = -1, .member = -1};
+        emu_find("memory/leak", NULL, &made, "%llu bytes of {later} were never freed", (unsigned long long)(left->bytes.end - left->bytes.start));
     }
     pthread_mutex_unlock(&lock);
 }
@@ -986,10 +963,10 @@ void emu_validate_shared(const void *address, uint64_t size, int file, uint64_t 
               (unsigned long long)offset);
     }
     /* What was done before: others can only come later. */
-    for (size_t i = segment_after(start); !again && is_before(i, end); i++) {
-        const segment *s = segments[i];
+    const segment *s;
+    for (emu_position i = emu_extents_after(&segments, start); !again && (s = before(i, end)) != NULL; i = emu_extent_next(&segments, i)) {
         emu_place place;
-        if (!place_in(&shared[shared_count - 1], s->start, s->end, &place)) continue;
+        if (!place_in(&shared[shared_count - 1], s->bytes.start, s->bytes.end, &place)) continue;
         for (uint32_t r = 0; r <= s->read_count; r++) {
             const emu_record *record = r < s->read_count ? &s->reads[r] : &s->write;
             if (record->number == 0 || comes_after(timelines, record)) continue;
@@ -1006,8 +983,8 @@ static void check_free(uint64_t start, uint64_t end) {
     const timeline *host = timelines;
     const char *routine = emu_routine();
     emu_record later = {.task = routine != NULL ? routine : "?", .argument = "", .site = emu_call_site(), .stream = -1, .member = -1};
-    for (size_t i = segment_after(start); is_before(i, end); i++) {
-        const segment *s = segments[i];
+    const segment *s;
+    for (emu_position i = emu_extents_after(&segments, start); (s = before(i, end)) != NULL; i = emu_extent_next(&segments, i)) {
         const emu_record *open = s->write.number > 0 && !comes_after(host, &s->write) ? &s->write : NULL;
         for (uint32_t r = 0; open == NULL && r < s->read_count; r++) {
             if (!comes_after(host, &s->reads[r])) open = &s->reads[r];
@@ -1048,7 +1025,8 @@ void emu_validate_written(const void *address, uint64_t size) {
     uint64_t start = (uint64_t)(uintptr_t)address;
     if (size == 0) return;
     pthread_mutex_lock(&lock);
-    for (size_t i = part(start, start + size); is_before(i, start + size); i++) segments[i]->unwritten = false;
+    segment *s;
+    for (emu_position i = part(start, start + size); (s = before(i, start + size)) != NULL; i = emu_extent_next(&segments, i)) s->unwritten = false;
     pthread_mutex_unlock(&lock);
 }
 
