@@ -93,6 +93,9 @@ def _load() -> Status:
     nll = library.ascend_native_nll
     nll.argtypes = [number, pointer, pointer, pointer, size, size, ctypes.c_int64, pointer, pointer, pointer]
     nll.restype = number
+    library.ascend_native_multiply_bf16.argtypes = [text, pointer, pointer]
+    library.ascend_native_multiply_bf16.restype = None
+    library.ascend_native_product_memory.restype = ctypes.c_int64
     library.ascend_native_running_sum.argtypes = [pointer, pointer, size, size]
     library.ascend_native_running_sum.restype = None
     for name in _COMPARED:
@@ -346,6 +349,39 @@ def nll(x: Array, weight: Array, classes: Array, ignored: int) -> Optional[tuple
     return (by_row[0], by_row[1], sums) if done else None
 
 
+BF16_PRODUCTS = "ASCEND_ACLNN_BF16_PRODUCTS"
+
+
+def multiplies_bf16() -> bool:
+    """True where the processor has instructions for products of bfloat16, the helper is there and nobody has switched them off.
+
+    ``ASCEND_ACLNN_BF16_PRODUCTS`` is ``auto`` (the default) or ``0``.
+    """
+    mode = os.environ.get(BF16_PRODUCTS, "auto").strip() or "auto"
+    if mode not in ("auto", "0"):
+        raise ValueError(f"{BF16_PRODUCTS} is {mode!r}; it must be auto or 0")
+    return mode == "auto" and runs_programs() and bool(_library and _library.ascend_native_multiplies_bf16())
+
+
+def product_memory() -> int:
+    """Elements of float32 that a thread needs for ``multiply_bf16``."""
+    return int(_library.ascend_native_product_memory()) if _library is not None else 0
+
+
+def multiply_bf16(a: Array, b: Array, out: Array, memory: Array, pieces: Array) -> None:
+    """out = a @ b of bfloat16 matrices, in one batch axis each, summed in float32; only where ``multiplies_bf16``.
+
+    ``out`` is float32 or bfloat16, its rows are contiguous. ``pieces``: one int64, the number of pieces that have been begun.
+    Threads that pass the same array share the work; each has a ``memory`` of its own.
+    """
+    assert _library is not None
+    steps = [step // array.itemsize for array in (a, b, out) for step in array.strides]
+    places = [array.__array_interface__["data"][0] for array in (a, b, out)]
+    numbers = (*places, _FLOATS[out.dtype], *a.shape[:2], b.shape[2], a.shape[2], *steps[:8])
+    at, to = memory.__array_interface__["data"][0], pieces.__array_interface__["data"][0]
+    _library.ascend_native_multiply_bf16(np.array(numbers, np.int64).tobytes(), at, to)
+
+
 def philox(key: int, low: Array, high: Array, target: Array) -> bool:
     """The four words of each counter, whose halves are uint64 in a row or all the same, into uint32 rows of four.
 
@@ -376,6 +412,7 @@ def look_up(codes: Array, table: Array, target: Array) -> bool:
 
 
 __all__ = [
+    "BF16_PRODUCTS",
     "BuildError",
     "Status",
     "add_rows",
@@ -388,8 +425,11 @@ __all__ = [
     "convert",
     "converts",
     "look_up",
+    "multiplies_bf16",
+    "multiply_bf16",
     "nll",
     "philox",
+    "product_memory",
     "run_program",
     "running_sum",
     "runs_programs",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Optional
 
+import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.numerics.threads import Array
+from ascend_aclnn import native
+from ascend_aclnn.numerics.threads import Array, scratch, side_by_side, thread_count
 
 # Multiplications from which a product's matrices go to BLAS as they lie. It packs their blocks, transposed or not, into
 # the same order, and then sums in one; but OpenBLAS multiplies up to 10^6 on AVX-512, and vectors, without packing.
@@ -29,6 +32,55 @@ def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
     return np.asarray(np.matmul(a, b, out=out))
 
 
+_BF16 = np.dtype(ml_dtypes.bfloat16)
+_MOST_ROWS_OF_VECTORS = 16  # up to which a product is bound by reading the second operand
+
+
+def multiply_bf16(a: Array, b: Array, out: Optional[Array] = None) -> Optional[Array]:
+    """np.matmul of bfloat16 matrices by the processor's own instructions for them, summed in float32, without widened copies.
+
+    The result is ``out``, which is float32 or bfloat16, or a new float32 array. It depends neither on strides nor on the number
+    of threads, but its last bits are not BLAS's, and denormals count as 0; ``ASCEND_ACLNN_BF16_PRODUCTS=0`` switches this off.
+    None, with nothing written, where the processor or the helper cannot, and where BLAS is as fast: on small matrices.
+    """
+    if not a.dtype == b.dtype == _BF16 or min(a.ndim, b.ndim) < 2 or a.shape[:-2] != b.shape[:-2]:
+        return None
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    if m <= _MOST_ROWS_OF_VECTORS or n <= _MOST_ROWS_OF_VECTORS or m * k * n < _PACKED or a.size == 0:
+        return None
+    if not (a.flags.aligned and b.flags.aligned and native.multiplies_bf16()):
+        return None
+    shape = (*a.shape[:-1], n)
+    result = np.empty(shape, np.float32) if out is None else out
+    if out is not None and (
+        out.shape != shape
+        or out.dtype not in (np.float32, _BF16)
+        or out.strides[-1] != out.itemsize
+        or not out.flags.aligned
+        or np.may_share_memory(a, out)
+        or np.may_share_memory(b, out)
+    ):
+        return None
+    for matrices in _batches(a, b, result):
+        pieces = np.zeros(1, np.int64)
+
+        def work(matrices: tuple[Array, Array, Array] = matrices, pieces: Array = pieces) -> None:
+            memory = scratch("products", (native.product_memory(),), np.float32)
+            native.multiply_bf16(*matrices, memory, pieces)
+
+        side_by_side(work, thread_count())
+    return result
+
+
+def _batches(a: Array, b: Array, out: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Views of three axes, one of them batches."""
+    if a.ndim <= 3:
+        yield (a, b, out) if a.ndim == 3 else (a[None], b[None], out[None])
+        return
+    for parts in zip(a, b, out):
+        yield from _batches(*parts)
+
+
 def _is_matrix(x: Array) -> bool:
     """Whether BLAS can take its matrices as they lie: the rows or the columns are contiguous and do not overlap."""
     (rows, columns), (down, across), size = x.shape[-2:], x.strides[-2:], x.itemsize
@@ -37,4 +89,4 @@ def _is_matrix(x: Array) -> bool:
     return (across == size and down >= columns * size) or (down == size and across >= rows * size)
 
 
-__all__ = ["matmul"]
+__all__ = ["matmul", "multiply_bf16"]

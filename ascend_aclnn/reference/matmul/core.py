@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import BLOCK, Array, is_low_precision, matmul, round_into, widen
+from ascend_aclnn.numerics import BLOCK, Array, is_low_precision, matmul, multiply_bf16, round_into, widen
 from ascend_aclnn.reference._unchanged import of_unchanged
 from ascend_aclnn.reference.declare import reference
 
@@ -43,7 +43,8 @@ def _cube_operands(a: Array, b: Array, cube_math_type: int) -> tuple[Array, Arra
 
 def product(a: Array, b: Array, cube_math_type: int = 0) -> Array:
     """a @ b, with the broadcasting of batches and the vectors of np.matmul."""
-    return matmul(*_cube_operands(a, b, cube_math_type))
+    narrow = multiply_bf16(a, b)
+    return narrow if narrow is not None else matmul(*_cube_operands(a, b, cube_math_type))
 
 
 def _as(factor: Any, term: Array) -> Any:
@@ -64,7 +65,7 @@ def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> An
 
 @reference("aclnnMm", "aclnnMatmul", "aclnnBatchMatMul", raw=True)
 def plain_product(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array]) -> None:
-    if a.ndim > 2 and _by_batches(a, b, out[0]):
+    if multiply_bf16(a, b, out[0]) is not None or (a.ndim > 2 and _by_batches(a, b, out[0])):
         return
     (a, b), target = _cube_operands(a, b, cube_math_type), out[0]
     fits = a.shape[:-2] == b.shape[:-2] and target.shape == (*a.shape[:-1], b.shape[-1]) and a.dtype == b.dtype
@@ -109,7 +110,12 @@ def matmul_decoded(a: Array, b: Array, cube_math_type: int) -> Any:
     return product(a, b, cube_math_type)
 
 
-@reference("aclnnAddmm", "aclnnInplaceAddmm", "aclnnBaddbmm", "aclnnInplaceBaddbmm", "aclnnAddmmWeightNz")
+_OPERANDS = ("mat1", "mat2", "batch1", "batch2")  # which a product may take as they are stored
+
+
+@reference(
+    "aclnnAddmm", "aclnnInplaceAddmm", "aclnnBaddbmm", "aclnnInplaceBaddbmm", "aclnnAddmmWeightNz", stored=_OPERANDS
+)
 def addmm(x: Array, a: Array, b: Array, beta: Any, alpha: Any, cube_math_type: int) -> Any:
     """beta * self + alpha * (mat1 @ mat2), batch by batch for baddbmm; self broadcasts."""
     return _scaled_sum(x, beta, product(a, b, cube_math_type), alpha)
