@@ -24,10 +24,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 from comparisons import equal_bits
+from ports import free_port
 
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
-from ascend_aclnn.collectives.interface import GRACE_SECONDS, CommunicationError, RootInfo, TimedOut, free_port
+from ascend_aclnn.collectives.interface import GRACE_SECONDS, CommunicationError, RootInfo, TimedOut
 from ascend_aclnn.collectives.shared_memory import HostGroup
 from ascend_aclnn.core.dtypes import DataType, as_datatype
 
@@ -66,7 +67,7 @@ def new_root_info(transport: str = "host") -> bytes:
         import torch.distributed  # once, and not in each of the processes that are forked
 
         assert torch.distributed.is_gloo_available()
-    address = "" if transport == "host" else f"127.0.0.1:{free_port('127.0.0.1')}"
+    address = "" if transport == "host" else f"127.0.0.1:{free_port()}"
     return RootInfo(os.urandom(32), address).pack()
 
 

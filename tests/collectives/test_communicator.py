@@ -14,6 +14,7 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 from comparisons import assert_equal
+from ports import free_port
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, Communicator
@@ -141,12 +142,6 @@ def test_a_lost_rank_is_an_error_of_the_others() -> None:
         child.join(30)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 PROGRAM = """
 import numpy as np
 import ascend_aclnn as aclnn
@@ -161,7 +156,7 @@ def test_ranks_of_a_launcher_find_each_other() -> None:
             socket.create_connection(server.getsockname()).close()
         except OSError as error:
             pytest.skip(f"there is no loopback interface: {error}")
-    port = _free_port()
+    port = free_port()
     environment = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "ASCEND_ACLNN_PORT": str(port)}
     environment["ASCEND_ACLNN_BACKEND"] = "numpy"
     children = [

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ports import free_port
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator
 from ascend_aclnn.collectives import handshake, meeting
-from ascend_aclnn.collectives.interface import free_port
 
 FORK = multiprocessing.get_context("fork")
 KEY = "a key for tests, long enough"
@@ -229,7 +229,7 @@ def test_a_missing_rank_is_named_with_the_job() -> None:
 def hosts() -> Iterator[tuple[int, list[dict[str, str]]]]:
     """A port of the loopback interface that stands for another host's, and the environments of two ranks."""
     try:
-        port = free_port("127.0.0.1")
+        port = free_port()
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
         pytest.skip(f"there is no loopback interface: {error}")

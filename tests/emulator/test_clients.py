@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import trace_format
+from ports import free_port
 from requirements import needs_torch_npu
 
 from ascend_aclnn.recording import Call, Recording
@@ -177,11 +177,8 @@ def test_exit(mode: str, program: str) -> None:
 def run_ranks(
     ranks: int, program: str, *arguments: str, options: Sequence[str] = (), status: int = 0, **variables: str
 ) -> str:
-    """Runs a program under torchrun, on a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", f"--master_port={port}"]
+    """Runs a program under torchrun."""
+    launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", f"--master_port={free_port()}"]
     variables = {"ASCEND_EMULATOR_LEAKS": "0", "OMP_NUM_THREADS": "1", **variables}
     return run([*launcher, program, *arguments], *options, status=status, **variables)
 
@@ -266,10 +263,7 @@ def test_a_recorded_training_replays(mode: str, tmp_path: Path) -> None:
 
 
 def test_recorded_ranks_replay(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={free_port()}"]
     command = [
         "-m",
         "ascend_aclnn",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ports import free_port
 from requirements import needs_torch_npu
 
 from ascend_aclnn.cli.emulator import environment
@@ -355,9 +355,7 @@ os._exit(0)
 )
 def test_a_link_stalls_and_a_rank_dies(emulator_home: Path, rules: str, program: str) -> None:
     """Rank 1 comes late to its second all_reduce, for which rank 0 waits, and is killed in its third, as rank 0 is told."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     plain = {k: v for k, v in environment(emulator_home).items() if k != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
     plain.update(PYTHONPATH=os.pathsep.join(sys.path), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     plain[VARIABLE] = rules

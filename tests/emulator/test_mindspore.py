@@ -7,7 +7,6 @@ import mmap
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from emulator_client import Cann, CannError, client
+from ports import free_port
 
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.emulator.build import build, emulated_functions, headers
@@ -304,9 +304,7 @@ def test_mindspore_trains(mindspore: str, streams: str) -> None:
 
 
 def test_ranks_of_mindspore(mindspore: str, tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    port = free_port()
     variables = environment(build(), GLOG_v="4")
     variables["PATH"] = os.pathsep.join([str(Path(mindspore).parent), variables.get("PATH", os.defpath)])
     launcher = ["msrun", "--worker_num=2", "--local_worker_num=2", f"--master_port={port}", "--join=True"]

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from emulator_client import D2D, D2H, H2D, Cann, CannError, Property, Tensor, client, environment
 from emulator_client import Location as DeviceLocation
-from process_tools import alive, kill, shared_files, state, wait_until
+from process_tools import alive, kill, open_files, shared_files, state, wait_until
 
 from ascend_aclnn.emulator.protocol import Ring
 
@@ -462,7 +462,7 @@ def test_a_client_that_ends_takes_the_device_with_it(emulator_home: Path) -> Non
 def test_the_device_process_does_not_hold_the_clients_files(emulator_home: Path) -> None:
     """A pipe of the client comes to its end with the client, and its standard output is its own."""
     with running(emulator_home, "sleeps") as (process, device):
-        links = [os.readlink(f"/proc/{device}/fd/{fd}") for fd in os.listdir(f"/proc/{device}/fd")]
+        links = open_files(device)
         mine = os.readlink(f"/proc/{process.pid}/fd/1")
         assert mine.startswith("pipe:")
         assert mine not in links

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Callable
 
-DEADLINE = 60
+DEADLINE = 300  # seconds, on a machine as busy as may be
 SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -24,6 +24,15 @@ def state(pid: int) -> str:
 def alive(pid: int) -> bool:
     """Whether a process runs; a zombie does not."""
     return state(pid) not in ("Z", "X")
+
+
+def open_files(pid: int) -> list[str]:
+    """What the descriptors of a process lead to; some may be closed meanwhile."""
+    links = []
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            links.append(os.readlink(descriptor))
+    return links
 
 
 def shared_files(pid: int) -> set[Path]:
