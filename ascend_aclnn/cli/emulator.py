@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ascend_aclnn.cli.operators import add_operators
+from ascend_aclnn.cli.sizes import size
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
 from ascend_aclnn.emulator import faults, operators, releases, validation
 from ascend_aclnn.emulator.activate import ASSUMED
@@ -59,7 +60,7 @@ def add_commands(subparsers: Any) -> None:
     command = commands.add_parser("run", help="run a program on the emulated device: emulator run -- PROGRAM ARGS")
     command.add_argument("--streams", choices=("background", "eager", "deferred"), help="when queued work runs")
     command.add_argument(
-        "--memory", type=_size, metavar="SIZE", help="device memory, as 512M or 16G, up to 64T (default: the SoC's)"
+        "--memory", type=_memory, metavar="SIZE", help="device memory, as 512M or 16G, up to 64T (default: the SoC's)"
     )
     command.add_argument("--devices", type=_count, metavar="N", help=f"devices, 0 to {_MOST_DEVICES} (default: 2)")
     command.add_argument("--soc", metavar="NAME", help=f"the SoC, as aclrtGetSocName names it (default: {DEFAULT_SOC})")
@@ -106,10 +107,10 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _size(text: str) -> str:
-    match = re.fullmatch("([0-9]+)([KMGT]?)", text, re.IGNORECASE | re.ASCII)
-    if match is None or int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ") > _MOST_MEMORY:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of bytes up to 64T, as 512M or 16G")
+def _memory(text: str) -> str:
+    """An amount of device memory, as the library reads it."""
+    if size(text) > _MOST_MEMORY:
+        raise argparse.ArgumentTypeError(f"{text} is more than 64T")
     return text
 
 

@@ -20,7 +20,8 @@ from typing import Any, Optional
 
 from ascend_aclnn.cli import emulator
 from ascend_aclnn.cli.operators import add_operators, load_operators
-from ascend_aclnn.cli.recording import add_bounds, add_failures, size
+from ascend_aclnn.cli.recording import add_bounds, add_failures
+from ascend_aclnn.cli.sizes import size
 from ascend_aclnn.core import files
 from ascend_aclnn.emulator import validation
 from ascend_aclnn.emulator.build import build

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import html
 import json
-import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Optional
 
 from ascend_aclnn import emulator, selection
 from ascend_aclnn.cli.operators import add_operators, load_operators
+from ascend_aclnn.cli.sizes import size
 from ascend_aclnn.core.progress import Progress
 from ascend_aclnn.core.socs import known_soc
 from ascend_aclnn.recording import Call, Event, Launch, Recording
@@ -101,14 +101,6 @@ def add_bounds(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seconds", type=float, metavar="S", help="of a launch that runs by blocks; the rest is left out"
     )
-
-
-def size(text: str) -> int:
-    """A number of bytes from the command line."""
-    match = re.fullmatch("([0-9]{1,18})([KMGT]?)", text, re.IGNORECASE | re.ASCII)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of bytes, as 512M or 16G")
-    return int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ")
 
 
 def _add_range(command: argparse.ArgumentParser) -> None:

@@ -219,7 +219,7 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
 
 def has(name: str) -> bool:
     """Whether the cache has a complete build of a name."""
-    return _entry(cache_directory(), name).exists()
+    return is_complete(_entry(cache_directory(), name))
 
 
 @contextlib.contextmanager
