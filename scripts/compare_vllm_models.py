@@ -40,6 +40,8 @@ class Row(NamedTuple):
 _GRAPHS = ("enforce_eager", False)  # vllm-ascend's default: graphs of pieces, and whole ones of decoding
 _NGRAM = ("speculative_config", {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3})
 _REPLICAS = ("data_parallel_size", 2)
+_RANKS = ("tensor_parallel_size", 2)
+_WORKERS = (_REPLICAS, _RANKS)  # an engine starts workers, in processes of their own
 # vllm-ascend lets only weights in ND sleep.
 _SLEEP = (("enable_sleep_mode", True), ("additional_config", {"weight_nz_mode": 0}))
 # Only where others prefill does vllm-ascend launch mla_preprocess; nothing comes from them here. Above 1024 tokens in a batch it
@@ -77,9 +79,9 @@ ROWS = {
     "w4a8": Row("llama", quantised="W4A8_DYNAMIC"),
     "w4a8-moe": Row("qwen3_moe", "bfloat16", quantised="W4A8_DYNAMIC"),
     "mla-preprocess": Row("deepseek_v2_lora", options=_CONSUMER, quantised="W8A8"),
-    "tensor-parallel-2": Row("llama", options=(("tensor_parallel_size", 2),)),
-    "tensor-parallel-2-graphs": Row("llama", options=(("tensor_parallel_size", 2), _GRAPHS)),
-    "expert-parallel-2": Row("qwen3_moe", options=(("tensor_parallel_size", 2), ("enable_expert_parallel", True))),
+    "tensor-parallel-2": Row("llama", options=(_RANKS,)),
+    "tensor-parallel-2-graphs": Row("llama", options=(_RANKS, _GRAPHS)),
+    "expert-parallel-2": Row("qwen3_moe", options=(_RANKS, ("enable_expert_parallel", True))),
     # Two engines and a coordinator, as vllm serve starts them. With experts they run every step together, each with half of them.
     "data-parallel-2": Row("llama", options=(_REPLICAS,)),
     "data-parallel-2-graphs": Row("llama", options=(_REPLICAS, _GRAPHS)),
@@ -212,8 +214,10 @@ def run(name: str, directory: Path) -> bool:
     command = [sys.executable, __file__, "--generate", name, str(directory)]
     if ROWS[name].transfers:
         return run_both([*command, "reads"], [*command, "continues"])
-    functions = {**os.environ, "VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}  # reload_weights goes to the engine's process
-    return subprocess.run(command, stdout=sys.stderr, env=functions, check=False).returncode == 0
+    own = {**os.environ, "VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}  # reload_weights goes to the engine's process
+    if any(option in _WORKERS for option in ROWS[name].options):
+        own["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"  # docs/emulator/vllm.md, "Invalid thread pool!"
+    return subprocess.run(command, stdout=sys.stderr, env=own, check=False).returncode == 0
 
 
 def judge(model: Any, row: Row, answers: list[list[int]]) -> tuple[int, list[float], float]:
