@@ -11,6 +11,7 @@ import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn.numerics import Array, DataError, rounded_to, widen
 from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._quantise import largest
 from ascend_aclnn.rules.language import *
 
 _GROUP = 128  # elements of a row that share a scale
@@ -19,21 +20,17 @@ _LEAST = np.float32(1e-4)  # of the largest magnitude, where scales are FLOAT8_E
 _E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
 
 
-def _largest(dtype: np.dtype) -> np.float32:
-    return np.float32(ml_dtypes.finfo(dtype).max)
-
-
 def _groups(x: Array) -> tuple[Array, Array]:
     """Rows as groups that share a scale, the last one filled up with 0, and the largest finite magnitude of each."""
     rows = widen(x).astype(np.float32).reshape(-1, x.shape[-1])
-    rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % _GROUP))).reshape(len(rows), -1, _GROUP)
-    return rows, np.abs(np.where(np.isfinite(rows), rows, 0)).max(-1)
+    groups = np.pad(rows, ((0, 0), (0, -rows.shape[1] % _GROUP))).reshape(len(rows), -1, _GROUP)
+    return groups, np.abs(np.where(np.isfinite(groups), groups, 0)).max(-1)
 
 
 def _by_magnitude(x: Array, dtype: np.dtype) -> tuple[Array, Array]:
     """Rows over their scales, the largest magnitude over that of the data type, and these as float32; 0 / 0 is 0."""
     groups, most = _groups(x)
-    scales = most * (np.float32(1) / _largest(dtype))
+    scales = most * (np.float32(1) / np.float32(largest(dtype)))
     divisors = np.where(scales > 0, scales, np.float32(1))[..., None]
     return rounded_to(groups / divisors, dtype).reshape(len(groups), -1)[:, : x.shape[-1]], scales
 
@@ -41,21 +38,23 @@ def _by_magnitude(x: Array, dtype: np.dtype) -> tuple[Array, Array]:
 def _by_exponent(x: Array, dtype: np.dtype, round_scale: bool) -> tuple[Array, Array]:
     """Rows over their scales, rounded up to powers of two if so asked, and the exponents of these."""
     groups, most = _groups(x)
-    scales = np.maximum(most, _LEAST) * (np.float32(1) / _largest(dtype))
+    scales = np.maximum(most, _LEAST) * (np.float32(1) / np.float32(largest(dtype)))
     if round_scale:
         fraction, exponent = np.frexp(scales)
         scales = np.ldexp(np.float32(1), exponent - (fraction == 0.5)).astype(np.float32)
-    limit = _largest(dtype)
+    limit = np.float32(largest(dtype))
     rows = rounded_to(np.clip(groups / scales[..., None], -limit, limit), dtype)
     exponents = (scales.view(np.uint32) >> 23).astype(np.uint8).view(ml_dtypes.float8_e8m0fnu)
     return rows.reshape(len(groups), -1)[:, : x.shape[-1]], exponents
 
 
-def _places(slots: Array, blocks: int, size: int, argument: str) -> tuple[Array, Array, Array]:
+def _places(slots: Array, blocks: int, size: int) -> tuple[Array, Array, Array]:
     """The rows that have a slot, -1 being none, and the slots' blocks and places in them."""
     slots = slots.reshape(-1).astype(np.int64)
     if slots.size and not (slots.min() >= -1 and slots.max() < blocks * size):
-        raise DataError(argument, f"lies between {slots.min()} and {slots.max()}; allowed: -1 to {blocks * size - 1}")
+        raise DataError(
+            "slotMapping", f"lies between {slots.min()} and {slots.max()}; allowed: -1 to {blocks * size - 1}"
+        )
     there = np.flatnonzero(slots >= 0)
     return (there, *np.divmod(slots[there], size))
 
@@ -106,7 +105,7 @@ def indexer_compress_epilog(
 ) -> None:
     """Rows in 8 bits at their slots, and a scale for each 128 elements: float32 (mode 1), or an exponent (mode 0)."""
     cache, scale = (part.reshape(-1, part.shape[-1]) for part in out)
-    there, slot, _ = _places(slots, len(cache), 1, "slotMapping")
+    there, slot, _ = _places(slots, len(cache), 1)
     rows, scales = _by_magnitude(x, cache.dtype) if mode == 1 else _by_exponent(x, cache.dtype, round_scale)
     cache[slot], scale[slot] = rows[there], scales[there]
 
@@ -176,7 +175,7 @@ def indexer_compress_epilog_v2(
 ) -> None:
     """Rows in FLOAT8_E4M3FN at their slots, and behind the rows of a block a float32 scale for each 128 elements."""
     values, behind = _parts(out[0], x.shape[-1])
-    there, block, place = _places(slots, *values.shape[:2], "slotMapping")
+    there, block, place = _places(slots, *values.shape[:2])
     rows, scales = _by_magnitude(x, _E4M3)
     values[block, place] = rows.view(np.uint8)[there]
     behind[block, place] = scales.view(np.uint8)[there]
@@ -211,7 +210,7 @@ rule(
 def load_index_kv_cache(cache: Array, slots: Array, _stride: int, *, out: Sequence[Array]) -> None:
     """Rows at slots, and their scales, of a cache that IndexerCompressEpilogV2 has written; 0 for slot -1."""
     values, behind = _parts(cache, _GROUP)
-    there, block, place = _places(slots, *values.shape[:2], "slotMapping")
+    there, block, place = _places(slots, *values.shape[:2])
     rows, scales = out
     rows[...], scales[...] = 0, 0
     rows[there] = values[block, place].view(rows.dtype)
