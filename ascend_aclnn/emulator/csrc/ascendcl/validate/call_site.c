@@ -5,10 +5,11 @@
 #include "ascendcl/core/frames.h"
 #include "ascendcl/core/settings.h"
 
-#include <execinfo.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unwind.h>
 
 #define MOST_FRAMES 16
 #define OWN_FRAMES 6     /* of the emulator, at most, before the client's */
@@ -50,7 +51,8 @@ size_t emu_json_text(char *buffer, size_t size, const char *string) {
 /* What is installed is less telling than the client's own code. */
 static bool is_installed(const char *file) {
     return strstr(file, "/site-packages/") != NULL || strstr(file, "/dist-packages/") != NULL || strstr(file, "/ascend_aclnn/") != NULL ||
-           strstr(file, "/lib/python3") != NULL || strncmp(file, "ascend_aclnn.ops/", 17) == 0 || strncmp(file, "<frozen", 7) == 0;
+           strstr(file, "/lib/python3") != NULL || strncmp(file, "ascend_aclnn.ops/", 17) == 0 || strncmp(file, "<frozen", 7) == 0 ||
+           strncmp(file, "/lib", 4) == 0 || strncmp(file, "/usr/lib", 8) == 0;
 }
 
 static const char *base_name(const char *path) {
@@ -63,6 +65,8 @@ typedef struct {
     size_t at;
     char place[300];
     unsigned own;        /* how many frames in `place` are not of installed packages */
+    const char *first;   /* the file of the first frame */
+    bool named;          /* `place` is a function that calls this file */
     bool from_python;
 } writing;
 
@@ -78,7 +82,10 @@ static void write_frame(void *context, const char *file, long line, const char *
     emu_json_text(name, sizeof name, function);
     w->at += (size_t)snprintf(w->frames + w->at, sizeof w->frames - w->at, "%s]", name);
     bool own = !is_installed(file);
-    if (own ? w->own == PLACE_FRAMES : w->place[0] != 0) return;
+    bool names = line < 0 && !w->named && *function != '?' && w->own == 0 && w->first != NULL && strcmp(w->first, file) != 0;
+    if (w->first == NULL) w->first = file;
+    if (own ? w->own == PLACE_FRAMES : w->place[0] != 0 && !names) return;
+    w->named = names;
     size_t at = w->own > 0 ? strlen(w->place) : 0, room = sizeof w->place - at;
     const char *mark = w->own > 0 ? " < " : "";
     w->own += own;
@@ -170,17 +177,90 @@ static uint32_t python_site(void) {
     return number;
 }
 
-static const site *native_site(int most) {
+/* Of libgcc_s, which is loaded when it is needed, as backtrace does: clients that never walk need not have it. */
+static struct {
+    pthread_once_t once;
+    _Unwind_Reason_Code (*walk)(_Unwind_Trace_Fn, void *);
+    uintptr_t (*address)(struct _Unwind_Context *), (*frame)(struct _Unwind_Context *);
+} unwinder = {.once = PTHREAD_ONCE_INIT};
+
+static void find_unwinder(void) {
+    void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) return;
+    *(void **)&unwinder.address = dlsym(library, "_Unwind_GetIP");
+    *(void **)&unwinder.frame = dlsym(library, "_Unwind_GetCFA");
+    *(void **)&unwinder.walk = dlsym(library, "_Unwind_Backtrace");
+}
+
+/* A walk along the native stack, which takes longer than all else about a launch. One that begins at the same place of the same stack,
+ * where each return address still lies where it lay, would go the same way. */
+typedef struct {
+    const char *routine;
+    const void *stack;
+    pthread_t thread;
+    int most, count;
+    bool repeatable;         /* all return addresses lie where they are looked for; on aarch64 they need not */
+    const site *site;
     void *addresses[OWN_FRAMES + MOST_FRAMES];
+    void *const *places[OWN_FRAMES + MOST_FRAMES];
+} walk;
+
+#define WALKS 1024u
+#define ALIKE 8u             /* how many that begin alike are kept */
+
+static walk walks[WALKS / ALIKE][ALIKE]; /* under the lock of the sites */
+
+static const site *repeated(const walk *known, const walk *now) {
+    if (known->site == NULL || known->routine != now->routine || known->stack != now->stack || known->most != now->most ||
+        !pthread_equal(known->thread, now->thread))
+        return NULL;
+    for (int i = 0; i < known->count; i++) {
+        if (*known->places[i] != known->addresses[i]) return NULL;
+    }
+    return known->site;
+}
+
+static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *argument) {
+    walk *w = argument;
+    int i = w->count++ - 1;  /* the first frame is native_site's, whose own calls overwrite its return address */
+    if (i < 0) return _URC_NO_REASON;
+    w->addresses[i] = (void *)unwinder.address(context);
+    w->places[i] = (void *const *)unwinder.frame(context) - 1;
+    w->repeatable = w->repeatable && *w->places[i] == w->addresses[i];
+    return i + 1 < w->most ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+static const site *site_of(void *const *addresses, int count) {
     emu_frame keys[OWN_FRAMES + MOST_FRAMES];
-    int count = backtrace(addresses, most);
     memset(keys, 0, sizeof keys);
     for (int i = 0; i < count; i++) keys[i].code = addresses[i];
     const site *s = known_site(keys, (uint32_t)count, false);
     if (s != NULL) return s;
     writing w = {.frames = "[", .at = 1};
-    emu_native_frames(addresses, count, (void *)native_site, write_frame, &w);
+    emu_native_frames(addresses, count, (void *)site_of, write_frame, &w);
     return new_site(keys, (uint32_t)count, false, &w);
+}
+
+static __attribute__((noinline)) const site *native_site(const char *routine, int most) {
+    walk now = {.routine = routine, .stack = __builtin_frame_address(0), .thread = pthread_self(), .most = most, .repeatable = true};
+    uint64_t hash = ((uintptr_t)now.stack ^ (uintptr_t)routine) * 0x9e3779b97f4a7c15ull >> 32;
+    walk *known = walks[hash % (WALKS / ALIKE)];
+    const site *s = NULL;
+    pthread_mutex_lock(&sites_lock);
+    for (uint32_t i = 0; s == NULL && i < ALIKE; i++) s = repeated(&known[i], &now);
+    pthread_mutex_unlock(&sites_lock);
+    if (s != NULL) return s;
+    pthread_once(&unwinder.once, find_unwinder);
+    if (unwinder.walk != NULL) unwinder.walk(note_frame, &now);
+    now.count -= now.count > 0;
+    now.site = site_of(now.addresses, now.count);
+    if (now.repeatable) {
+        static uint32_t oldest;
+        pthread_mutex_lock(&sites_lock);
+        known[oldest++ % ALIKE] = now;
+        pthread_mutex_unlock(&sites_lock);
+    }
+    return now.site;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- this call */
@@ -236,15 +316,15 @@ bool emu_waiting_is_deleted(void) {
     return deleted > 0 && (int64_t)emu_waiting_call() == deleted;
 }
 
-/* The call site of this thread now. `launch`: see is_launch. */
-static uint32_t take(bool launch) {
+/* The call site of this thread now, in a function. `launch`: see is_launch. */
+static uint32_t take(const char *routine, bool launch) {
     bool runs_python = emu_runs_python();
     if (runs_python && (launch || emu_holds_python())) {
         uint32_t number = python_site();
         if (number != 0) return number;
     }
     if (emu_has_python() && !runs_python && !launch) return 0; /* a thread of a library in a Python program */
-    const site *s = native_site(runs_python && !launch ? OWN_FRAMES : OWN_FRAMES + MOST_FRAMES);
+    const site *s = native_site(routine, runs_python && !launch ? OWN_FRAMES : OWN_FRAMES + MOST_FRAMES);
     /* ctypes lets go of the lock, and its callers hold none of C's. */
     return runs_python && s->from_python ? python_site() : s->number;
 }
@@ -257,10 +337,10 @@ static void note(const char *routine) {
     waits_now = is_wait(routine);
     if (what == 0 || is_phase_two(routine)) return;
     bool launch = is_launch(routine);
-    if (launch || ((what & VALIDATE_MEMORY) != 0 && !is_quiet(routine))) noted = take(launch);
+    if (launch || ((what & VALIDATE_MEMORY) != 0 && !is_quiet(routine))) noted = take(routine, launch);
 }
 
-void emu_call_site_of_executor(uint32_t site, bool repeatable) { noted = emu_site_is_python(site) && !repeatable ? site : take(true); }
+void emu_call_site_of_executor(uint32_t site, bool repeatable) { noted = emu_site_is_python(site) && !repeatable ? site : take(emu_routine(), true); }
 
 uint32_t emu_call_site(void) { return noted; }
 

@@ -630,11 +630,11 @@ uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, con
     moved = moved_unwritten = moved_count = 0;
     bool order = !now->lost, memory = (what & VALIDATE_MEMORY) != 0;
     for (size_t i = 0; i < 2 * count; i++) { /* reads first */
-        const emu_access *a = &accesses[i % count];
-        emu_record record = {name, a->argument, number, site, now->stream, a->member, a->kind == ACCESS_UPDATE, now->passed[number],
-                             now->passed[number] - now->before, tasks};
+        const emu_access *a = &accesses[i < count ? i : i - count];
         bool writes = a->kind != ACCESS_READ;
         if (writes != (i >= count) || a->size == 0 || (a->vague && !writes)) continue;
+        const emu_record record = {name, a->argument, number, site, now->stream, a->member, a->kind == ACCESS_UPDATE, now->passed[number],
+                                   now->passed[number] - now->before, tasks};
         for (uint64_t row = 0; row < a->rows; row++) {
             uint64_t start = (uint64_t)(uintptr_t)a->address + row * a->pitch;
             if (row == 0 && shared_count > 0) journal_access(&record, a, clock_for_journal(now));
