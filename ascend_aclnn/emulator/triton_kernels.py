@@ -7,8 +7,10 @@ A kernel whose meaning a module of operators declares is launched as an operator
         ops.triton_rope(q_ptr, k_ptr, cos_ptr, ...)
 
 All others are run by Triton's interpreter, on device memory itself, after the work of the stream; while it is captured, by a host
-function of the graph. The interpreter of triton-ascend 3.2.0 lacks its extensions of the language; those that read and write
-parts of tensors are added. It also lacks triton-ascend's functions of reductions, and would go through elements in Python.
+function of the graph. Under --validate the bytes that a kernel reads and writes are compared as those of a launch of its stream;
+not so in graphs, where they are known only when it has run. The interpreter of triton-ascend 3.2.0 lacks its extensions of the
+language; those that read and write parts of tensors are added. It also lacks triton-ascend's functions of reductions, and would
+go through elements in Python.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -98,12 +102,15 @@ def extend(interpreter: Any) -> None:
             fixed = {name: _Address(value) if _is_of_device(value) else value for name, value in values.items()}
             _run_in_graph(self.fn.__name__, functools.partial(run, self, **fixed), captured)
             return
-        for device in devices:
-            sys.modules["torch"].npu.current_stream(device).synchronize()
-        with _interpreting:
+        with _uncounted():
+            for device in devices:
+                sys.modules["torch"].npu.current_stream(device).synchronize()
+        with _interpreting, _compared(self.fn.__name__, values):
             run(self, *args, **kwargs)
 
     executor.__call__ = launch
+    if _validates():
+        interpreter._interpreter = _Watched(interpreter._interpreter)
 
     def executor_of(self: Any, grid: Any) -> Any:
         of_grid = executor(self.rewrite(), self.arg_names, grid)
@@ -138,6 +145,136 @@ def _arguments_in_place(_: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 def _nothing_to_restore(*_: Any) -> None:
     pass
+
+
+# -------------------------------------------------------------------------------------------------- --validate
+
+
+class _Accesses:
+    """The bytes that an interpreted kernel reads and writes, as they come."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[bool, list[Any]] = {False: [], True: []}  # read, written: arrays of starts and ends
+
+    def add(self, addresses: Any, size: int, writes: bool) -> None:
+        starts = np.unique(addresses)
+        if starts.size > 0:
+            self._ranges[writes].append(_joined(starts, starts + np.uint64(size)))
+
+    def ranges(self) -> tuple[Any, Any, Any]:
+        """Starts, ends and kinds of disjoint ranges: 0 read, 1 read and written, 2 written."""
+        sets = []
+        for ranges in self._ranges.values():
+            starts, ends = np.concatenate(ranges, axis=1) if ranges else np.zeros((2, 0), np.uint64)
+            order = np.argsort(starts, kind="stable")
+            sets.append(_joined(starts[order], ends[order]))
+        points = np.unique(np.concatenate([np.ravel(ranges) for ranges in sets]))
+        at, to = points[:-1], points[1:]
+        read, written = (
+            np.searchsorted(starts, at, "right") > np.searchsorted(ends, at, "right") for starts, ends in sets
+        )
+        used = read | written
+        return at[used], to[used], np.where(written, np.where(read, 1, 2), 0)[used]
+
+
+def _joined(starts: Any, ends: Any) -> tuple[Any, Any]:
+    """Ranges of bytes, by their starts, of which those that touch are one."""
+    if starts.size == 0:
+        return starts, ends
+    reached = np.maximum.accumulate(ends)
+    first = np.concatenate([[True], starts[1:] > reached[:-1]])
+    return starts[first], reached[np.append(np.flatnonzero(first)[1:] - 1, starts.size - 1)]
+
+
+_watched: Optional[_Accesses] = None  # of the kernel that is interpreted now
+
+
+class _Watched:
+    """The interpreter's functions that touch memory, which note where."""
+
+    def __init__(self, functions: Any) -> None:
+        self._functions = functions
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._functions, name)
+
+    def load(self, addresses: Any, mask: Any, other: Any, dtype: Any) -> Any:
+        _note(addresses, mask, np.dtype(dtype).itemsize, False)
+        return self._functions.load(addresses, mask, other, dtype)
+
+    def store(self, addresses: Any, values: Any, mask: Any) -> Any:
+        _note(addresses, mask, values.dtype.itemsize, True)
+        return self._functions.store(addresses, values, mask)
+
+    def atomic_cas(self, addresses: Any, expected: Any, values: Any, order: Any) -> Any:
+        for writes in (False, True):
+            _note(addresses, True, values.dtype.itemsize, writes)
+        return self._functions.atomic_cas(addresses, expected, values, order)
+
+    def atomic_rmw(self, operation: Any, addresses: Any, values: Any, mask: Any, order: Any) -> Any:
+        for writes in (False, True):
+            _note(addresses, mask, values.dtype.itemsize, writes)
+        return self._functions.atomic_rmw(operation, addresses, values, mask, order)
+
+
+def _note(addresses: Any, mask: Any, size: int, writes: bool) -> None:
+    if _watched is not None:
+        _watched.add(np.asarray(addresses)[np.broadcast_to(mask, np.shape(addresses))], size, writes)
+
+
+class _Access(ctypes.Structure):  # aclemuAccess
+    _fields_ = [
+        ("address", ctypes.c_void_p),
+        ("size", ctypes.c_uint64),
+        ("kind", ctypes.c_uint32),
+        ("argument", ctypes.c_uint32),
+    ]
+
+
+def _validates() -> bool:
+    return bool(os.environ.get("ASCEND_EMULATOR_VALIDATE"))
+
+
+@contextmanager
+def _uncounted() -> Iterator[None]:
+    """Waits of this thread order nothing: a launch on a device does not wait."""
+    runtime = library.already_loaded("libascendcl.so") if _validates() else None
+    if runtime is not None:
+        runtime.aclemuCountWaits(0)
+    try:
+        yield
+    finally:
+        if runtime is not None:
+            runtime.aclemuCountWaits(1)
+
+
+@contextmanager
+def _compared(name: str, values: Mapping[str, Any]) -> Iterator[None]:
+    """Interprets a kernel, and compares what it has accessed as a launch of the stream of its tensors' device."""
+    global _watched
+    runtime = library.already_loaded("libascendcl.so") if _validates() else None
+    tensors = {argument: value for argument, value in values.items() if _is_of_device(value)}
+    if runtime is None or not tensors:
+        yield
+        return
+    accesses = _watched = _Accesses()
+    try:
+        yield
+    finally:
+        _watched = None
+    starts, ends, kinds = accesses.ranges()
+    # Pointers lead into the tensor that begins last before them.
+    begins = sorted((value.data_ptr(), argument) for argument, value in tensors.items())
+    of = np.maximum(np.searchsorted(np.array([at for at, _ in begins], np.uint64), starts, "right"), 1) - 1
+    rows = zip(starts.tolist(), (ends - starts).tolist(), kinds.tolist(), of.tolist())
+    launched = (_Access * starts.size)(*(_Access(*row) for row in rows))
+    stream = sys.modules["torch"].npu.current_stream(next(iter(tensors.values())).device).npu_stream
+    arguments = " ".join(argument for _, argument in begins)
+    compare = runtime.aclemuCompareLaunch
+    compare.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t]
+    status = compare(stream, name.encode(), arguments.encode(), launched, starts.size)
+    if status != 0:
+        raise RuntimeError(f"the kernel {name} cannot be compared with other launches: status {status}")
 
 
 # ---------------------------------------------------------------------------------------------------- graphs

@@ -12,6 +12,8 @@ How many bytes a kernel reads and writes at its pointers can be declared, from t
 
     @kernel("void add_one(GM_ADDR x, GM_ADDR y, uint32_t count)",
             reads=lambda x, y, count: {"x": 2 * count}, writes=lambda x, y, count: {"y": 2 * count})
+
+None stands for a size that depends on data: nothing is compared at that pointer.
 """
 
 from __future__ import annotations
@@ -45,14 +47,14 @@ _LETTERS = {
 }
 
 
-# A function of a launch's arguments: how many bytes at each of some pointers, by the prototype's names.
-Sizes = Callable[..., Mapping[str, int]]
+# A function of a launch's arguments: how many bytes at each of some pointers, by the prototype's names; None: it depends on data.
+Sizes = Callable[..., Mapping[str, Optional[int]]]
 
 
 class Pointer:
     """An address that a kernel gets. A null pointer is false.
 
-    ``reads`` and ``writes`` are the bytes that the kernel reads and writes there by its declaration; None without one.
+    ``reads`` and ``writes`` are the bytes that the kernel reads and writes there by its declaration; both None without one.
     ``watched`` may be a list: each writable array that is taken is appended to it, with a copy of its contents.
     """
 
@@ -123,12 +125,14 @@ class Kernel(NamedTuple):
             pointers = {value.name: value for value in values if isinstance(value, Pointer)}
             reads, writes = self.reads(*values), self.writes(*values)
             for name, size in (*reads.items(), *writes.items()):
-                if name not in pointers or size < 0:
+                if name not in pointers or (size is not None and size < 0):
                     raise DataError(
                         name, f"is declared with {size} bytes; pointers of the prototype are {', '.join(pointers)}"
                     )
             for name, pointer in pointers.items():
-                pointer.reads, pointer.writes = reads.get(name, 0), writes.get(name, 0)
+                sizes = reads.get(name, 0), writes.get(name, 0)
+                if None not in sizes:
+                    pointer.reads, pointer.writes = sizes
         return values
 
 
@@ -145,7 +149,8 @@ def kernel(
     multiples of their sizes and of 4. ValueError for a prototype that cannot be read.
 
     ``reads`` and ``writes``, both or neither: functions of the same arguments, to the bytes that are read and written at the
-    pointers. They are called when a launch is queued, before earlier work has run, so they may use numbers alone.
+    pointers; None where that depends on data. They are called when a launch is queued, before earlier work has run, so they may
+    use numbers alone.
     """
     if (reads is None) != (writes is None):
         raise ValueError("kernel: reads and writes are declared together")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulator_client import Cann, client
+from emulator_client import NEWEST, Cann, client, run_body
 
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.emulator import triton_kernels
 
 INTERPRETER = """
+import ctypes
+import numpy as np
+
+class _interpreter:
+    @staticmethod
+    def load(pointers, mask, other, dtype):
+        def at(pointer): return np.frombuffer(ctypes.string_at(int(pointer), np.dtype(dtype).itemsize), dtype)[0]
+        return np.array([at(p) if m else o for p, m, o in zip(pointers, mask, other)], dtype)
+
+    @staticmethod
+    def store(pointers, values, mask):
+        for pointer, value, stores in zip(pointers, values, mask):
+            if stores: ctypes.memmove(int(pointer), value.tobytes(), values.dtype.itemsize)
+
+    atomic_cas = atomic_rmw = None
+
 class TensorHandle:
     def __init__(self, data, dtype):
         self.data, self.dtype = data, dtype
@@ -226,6 +243,108 @@ def test_an_interpreted_kernel_is_captured_as_a_host_function(cann: Cann) -> Non
     assert cann.read(x).tolist() == [50] * 4
     cann.aclmdlRIDestroy(graph)
     cann.aclrtDestroyStream(stream)
+
+
+def body_compared(cann: Cann) -> None:
+    """Kernels and operators on two streams; a line on standard error stands before each case."""
+    first, second = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream")
+    event = cann.create("aclrtCreateEvent")
+    current = first
+
+    class Npu:
+        device = staticmethod(contextlib.nullcontext)
+        is_current_stream_capturing = staticmethod(lambda: False)
+
+        @staticmethod
+        def current_stream(_: object) -> SimpleNamespace:
+            return SimpleNamespace(npu_stream=current, synchronize=lambda: cann.aclrtSynchronizeStream(current))
+
+    sys.modules.update(stand_ins())
+    sys.modules["torch"] = SimpleNamespace(Tensor=OnDevice, npu=Npu)  # type: ignore[assignment]
+    interpreter = sys.modules["triton.runtime.interpreter"]
+    triton_kernels.extend(interpreter)
+    memory = interpreter._interpreter
+
+    def double(x_ptr: Any, y_ptr: Any, start: int, step: int) -> None:
+        at = np.arange(start, 32, step, dtype=np.uint64) * np.uint64(4)
+        mask = at < np.uint64(4 * 30)
+        values = memory.load(at + np.uint64(x_ptr.data_ptr()), mask, np.zeros(at.size, np.float32), np.float32)
+        memory.store(at + np.uint64(y_ptr.data_ptr()), values * np.float32(2), mask)
+
+    x, y, z = (cann.tensor(np.ones((4, 8), np.float32)) for _ in range(3))
+
+    def interpret(source: Any, out: Any, stream: int, start: int = 0, step: int = 1) -> None:
+        nonlocal current
+        current = stream
+        interpreter.InterpretedFunction(double)[(1,)](OnDevice(source.address), OnDevice(out.address), start, step)
+
+    def multiply(source: Any, out: Any, stream: int) -> None:
+        executor, size = cann.prepare("aclnnMul", source, source, out)
+        cann.launch("aclnnMul", executor, size, stream)
+
+    def begin(name: str) -> None:
+        cann.aclrtSynchronizeDevice()
+        print("===", name, file=sys.stderr, flush=True)
+
+    def wait() -> None:
+        cann.aclrtRecordEvent(event, first)
+        cann.aclrtStreamWaitEvent(second, event)
+
+    for ordered in (True, False):
+        begin(f"kernel, operator {ordered}")
+        interpret(x, y, first)
+        if ordered:
+            wait()
+        multiply(y, z, second)
+        begin(f"operator, kernel {ordered}")
+        multiply(x, y, first)
+        if ordered:
+            wait()
+        interpret(y, z, second)
+    begin("written before it is read")
+    interpret(x, y, first)
+    multiply(z, x, second)
+    begin("each its own elements")
+    interpret(x, y, first, 0, 2)
+    interpret(x, y, second, 1, 2)
+    begin("in place")
+    interpret(y, y, first)
+    interpret(y, y, second)
+    begin("end")
+    cann.aclrtDestroyEvent(event)
+    for stream in (first, second):
+        cann.aclrtDestroyStream(stream)
+
+
+def test_interpreted_kernels_are_compared_with_launches(emulator_home: Path) -> None:
+    """By the bytes that they touch; the interpreter's own waiting is no order, which a device would not have."""
+    done = run_body(body_compared, emulator_home, ASCEND_EMULATOR_VALIDATE="sync,memory", ASCEND_EMULATOR_CANN=NEWEST)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[str]] = {}
+    for line in done.stderr.splitlines():
+        pair = (
+            r"EMULATOR_VALIDATE: (\S+): (\S+ \S+) \(launch .* is not ordered after (\S+ \S+) \(launch .*: (\d+) bytes"
+        )
+        match = re.match(pair, line)
+        if line.startswith("==="):
+            found[line[4:]] = []
+        elif match:
+            assert "test_triton.py:" in line and " in interpret < " in line
+            list(found.values())[-1].append(", ".join(match.groups()))
+    raw, war = "sync/read-after-write, ", "sync/write-after-read, "
+    assert found == {
+        "kernel, operator True": [],
+        "operator, kernel True": [],
+        "kernel, operator False": [
+            raw + "aclnnMul self, double y_ptr, 120",
+            raw + "aclnnMul other, double y_ptr, 120",
+        ],
+        "operator, kernel False": [raw + "double x_ptr, aclnnMul out, 120"],
+        "written before it is read": [war + "aclnnMul out, double x_ptr, 120"],
+        "each its own elements": [],
+        "in place": [raw + "double y_ptr, double y_ptr, 120"],
+        "end": [],
+    }, done.stderr
 
 
 def test_a_program_has_the_interpreter_extended_and_its_own_sitecustomize_run(

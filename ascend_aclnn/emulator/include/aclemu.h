@@ -83,6 +83,18 @@ void aclemuForgetFindings(void);
 /* Process id of a device's process, 0 when it does not run. */
 int32_t aclemuDevicePid(int32_t device);
 
+/* For clients that do the work of launches themselves, as interpreters of kernels do. Under --validate a launch that they have done is
+ * compared as if the stream had got it now: `name` in full, and bytes that it reads (kind 0), reads and writes (1), writes (2), each with
+ * the number of its argument among `arguments`, which spaces separate. A status; 0 too where nothing is validated. */
+typedef struct {
+    const void *address;
+    uint64_t size;
+    uint32_t kind, argument;
+} aclemuAccess;
+int32_t aclemuCompareLaunch(void *stream, const char *name, const char *arguments, const aclemuAccess *accesses, size_t count);
+/* Whether waits of this thread order anything under --validate (1, as at first) or not (0): such a client waits where a device would not. */
+void aclemuCountWaits(int32_t counts);
+
 #ifdef __cplusplus
 }
 #endif

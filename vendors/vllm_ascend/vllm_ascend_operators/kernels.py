@@ -5,7 +5,7 @@ Their arguments are addresses and sizes; shapes are what ``csrc/torch_binding.cp
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import ml_dtypes
 import numpy as np
@@ -59,10 +59,31 @@ def _expand(
         target[at] = rounded_to(widen(source[at]) + tokens[at] @ widen(weights[adapter]).T, dtype)
 
 
+# What they read and write. How many adapters the weights are depends on the tokens' adapters.
+
+
+def _shrink_reads(tokens: int, sizes: tuple[Any, ...]) -> dict[str, Optional[int]]:
+    return {"x": 2 * tokens * sizes[1], "weight": None}
+
+
+def _shrink_writes(tokens: int, sizes: tuple[Any, ...]) -> dict[str, Optional[int]]:
+    return {"y": 4 * tokens * sizes[2]}
+
+
+def _expand_reads(tokens: int, sizes: tuple[int, ...]) -> dict[str, Optional[int]]:
+    return {"x": 4 * tokens * sizes[1], "weight": None, "yIn": 2 * tokens * sizes[4]}
+
+
+def _expand_writes(tokens: int, sizes: tuple[int, ...]) -> dict[str, Optional[int]]:
+    return {"yOut": 2 * tokens * sizes[4]}
+
+
 def _declare(name: str, dtype: np.dtype[Any]) -> None:
     @kernel(
         f"""void bgmv_shrink_{name}(void *x, void *weight, void *indices, uint32_t indicesSize, void *y, uint32_t batchSize,
-        uint32_t numTokensPerCore, uint32_t inputHiddenDim, uint32_t maxLoRARank, float scale)"""
+        uint32_t numTokensPerCore, uint32_t inputHiddenDim, uint32_t maxLoRARank, float scale)""",
+        reads=lambda x, weight, indices, _, y, tokens, *sizes: {**_shrink_reads(tokens, sizes), "indices": 8 * tokens},
+        writes=lambda x, weight, indices, _, y, tokens, *sizes: _shrink_writes(tokens, sizes),
     )
     def bgmv_shrink(
         x: Pointer, weight: Pointer, indices: Pointer, _: int, y: Pointer, tokens: int, *sizes: Any
@@ -72,8 +93,12 @@ def _declare(name: str, dtype: np.dtype[Any]) -> None:
     @kernel(
         f"""void sgmv_shrink_{name}(void *x, void *weight, void *loraIndices, uint32_t loraIndicesSize, void *seqLen,
         uint32_t seqLenSize, void *y, uint32_t batchSize, uint32_t numTokensPerCore, uint32_t inputHiddenDim,
-        uint32_t maxLoRARank, float scale)"""
-    )
+        uint32_t maxLoRARank, float scale)""",
+        reads=lambda x, weight, adapters, _, lengths, count, y, tokens, *sizes: {
+            **_shrink_reads(tokens, sizes), "loraIndices": 8 * count, "seqLen": 8 * count,
+        },
+        writes=lambda x, weight, adapters, _, lengths, count, y, tokens, *sizes: _shrink_writes(tokens, sizes),
+    )  # fmt: skip
     def sgmv_shrink(
         x: Pointer, weight: Pointer, adapters: Pointer, _: int, lengths: Pointer, sequences: int, y: Pointer, tokens: int,
         *sizes: Any,
@@ -83,8 +108,12 @@ def _declare(name: str, dtype: np.dtype[Any]) -> None:
     @kernel(
         f"""void bgmv_expand_{name}(void *x, void *weight, void *indices, uint32_t indicesSize, void *yIn, void *yOut,
         uint32_t batchSize, uint32_t numTokensPerCore, uint32_t maxLoRARank, uint32_t outputHiddenDim, uint32_t sliceOffset,
-        uint32_t outputFullDim)"""
-    )
+        uint32_t outputFullDim)""",
+        reads=lambda x, weight, indices, _, y_in, y_out, tokens, *sizes: {
+            **_expand_reads(tokens, sizes), "indices": 8 * tokens,
+        },
+        writes=lambda x, weight, indices, _, y_in, y_out, tokens, *sizes: _expand_writes(tokens, sizes),
+    )  # fmt: skip
     def bgmv_expand(
         x: Pointer, weight: Pointer, indices: Pointer, _: int, y_in: Pointer, y_out: Pointer, tokens: int, *sizes: int
     ) -> None:
@@ -93,8 +122,12 @@ def _declare(name: str, dtype: np.dtype[Any]) -> None:
     @kernel(
         f"""void sgmv_expand_{name}(void *x, void *weight, void *loraIndices, uint32_t loraIndicesSize, void *seqLen,
         uint32_t seqLenSize, void *yIn, void *yOut, uint32_t batchSize, uint32_t numTokensPerCore, uint32_t maxLoRARank,
-        uint32_t outputHiddenDim, uint32_t sliceOffset, uint32_t outputFullDim)"""
-    )
+        uint32_t outputHiddenDim, uint32_t sliceOffset, uint32_t outputFullDim)""",
+        reads=lambda x, weight, adapters, _, lengths, count, y_in, y_out, tokens, *sizes: {
+            **_expand_reads(tokens, sizes), "loraIndices": 8 * count, "seqLen": 8 * count,
+        },
+        writes=lambda x, weight, adapters, _, lengths, count, y_in, y_out, tokens, *sizes: _expand_writes(tokens, sizes),
+    )  # fmt: skip
     def sgmv_expand(
         x: Pointer, weight: Pointer, adapters: Pointer, _: int, lengths: Pointer, sequences: int, y_in: Pointer, y_out: Pointer,
         tokens: int, *sizes: int,
@@ -111,7 +144,9 @@ for _name, _dtype in _TYPES.items():
 @kernel(
     """void get_masked_input_and_mask_kernel(int32_t *input, int32_t *masked_input, bool *mask_out, int64_t org_vocab_start_index,
     int64_t org_vocab_end_index, int64_t num_org_vocab_padding, int64_t added_vocab_start_index, int64_t added_vocab_end_index,
-    int64_t size, uint32_t loop_cnt, uint32_t aiv_num)"""
+    int64_t size, uint32_t loop_cnt, uint32_t aiv_num)""",
+    reads=lambda tokens, masked, mask, *sizes: {"input": 4 * sizes[5]},
+    writes=lambda tokens, masked, mask, *sizes: {"masked_input": 4 * sizes[5], "mask_out": sizes[5]},
 )
 def get_masked_input_and_mask(
     tokens: Pointer,
@@ -140,7 +175,11 @@ _TILING_WORDS = 18  # of batch_matmul_transpose: batches, m, k, n, ..., the key 
 _BY_CODE = {1: _TYPES["half"], 2: _TYPES["bfloat16_t"]}
 
 
-@kernel("void batch_matmul_transpose(void *gm_a, void *gm_b, void *gm_c, void *gm_tiling_data)")
+@kernel(  # the sizes of the others are in the tiling
+    "void batch_matmul_transpose(void *gm_a, void *gm_b, void *gm_c, void *gm_tiling_data)",
+    reads=lambda *_: {"gm_a": None, "gm_b": None, "gm_tiling_data": 4 * _TILING_WORDS},
+    writes=lambda *_: {"gm_c": None},
+)
 def batch_matmul_transpose(a: Pointer, b: Pointer, c: Pointer, tiling: Pointer) -> None:
     """c[m, batch] = a[m, batch] @ b[batch], whose columns lie in blocks of 16 where the key says so."""
     words = tiling.array(_TILING_WORDS, np.uint32)

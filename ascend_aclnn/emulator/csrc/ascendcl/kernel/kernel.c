@@ -286,7 +286,9 @@ static int pin_all(emu_device *device, kernel_launch *l, const pointer *pointers
 /* What --validate compares, now or with each replay. */
 static void validate_launch(const char *name, kernel_launch *l, const pointer *pointers, size_t count, const char *arguments, size_t length,
                             const emu_stream *stream) {
-    if (count == 0 || pointers[0].reads == UNDECLARED) return;
+    bool declared = false;
+    for (size_t i = 0; i < count; i++) declared = declared || pointers[i].reads != UNDECLARED;
+    if (!declared) return;
     arguments = emu_lasting(arguments, length);
     l->name = emu_lasting(name, strlen(name));
     l->accesses = calloc(2 * count, sizeof *l->accesses);
@@ -295,13 +297,36 @@ static void validate_launch(const char *name, kernel_launch *l, const pointer *p
         const void *address = (const void *)(uintptr_t)pointers[i].address;
         const emu_access read = {ACCESS_READ, address, pointers[i].reads, 1, 0, arguments, -1, MOVES_NOTHING, false};
         const emu_access write = {ACCESS_WRITE, address, pointers[i].writes, 1, 0, arguments, -1, MOVES_NOTHING, false};
-        if (read.size > 0) l->accesses[l->access_count++] = read;
-        if (write.size > 0) l->accesses[l->access_count++] = write;
+        if (read.size > 0 && read.size != UNDECLARED) l->accesses[l->access_count++] = read;
+        if (write.size > 0 && read.size != UNDECLARED) l->accesses[l->access_count++] = write;
         arguments += strcspn(arguments, " ");
         arguments += *arguments == ' ';
     }
     if (emu_stream_runs(stream))
         emu_validate_task(stream->timeline, l->name, emu_call_site(), l->accesses, l->access_count);
+}
+
+API int32_t aclemuCompareLaunch(void *handle, const char *name, const char *arguments, const aclemuAccess *accesses, size_t count) {
+    EMU_HELD emu_stream *stream = NULL;
+    if (name == NULL || arguments == NULL || (accesses == NULL && count > 0)) return emu_null_argument(name == NULL ? "name" : arguments == NULL ? "arguments" : "accesses");
+    int status = emu_stream_acquire(handle, &stream);
+    if (status != 0 || !emu_validates() || !emu_stream_runs(stream)) return status;
+    name = emu_lasting(name, strlen(name));
+    arguments = emu_lasting(arguments, strlen(arguments));
+    emu_access *list = calloc(count + 1, sizeof *list);
+    if (list == NULL) abort();
+    for (size_t i = 0; i < count; i++) {
+        const char *argument = arguments;
+        for (uint32_t a = 0; a < accesses[i].argument && *argument != 0; a++) {
+            argument += strcspn(argument, " ");
+            argument += *argument == ' ';
+        }
+        list[i] = (emu_access){(emu_access_kind)accesses[i].kind, accesses[i].address, accesses[i].size, 1, 0, argument, -1, MOVES_NOTHING, false};
+    }
+    emu_call_site_note(name);
+    emu_validate_task(stream->timeline, name, emu_call_site(), list, count);
+    free(list);
+    return 0;
 }
 
 /* Asks the device process for the kernel's reference, and queues the launch. */

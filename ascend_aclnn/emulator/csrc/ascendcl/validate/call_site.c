@@ -307,7 +307,12 @@ uint64_t emu_waiting_call(void) {
     return waiting;
 }
 
+static __thread bool waits_uncounted;
+
+API void aclemuCountWaits(int32_t counts) { waits_uncounted = counts == 0; }
+
 bool emu_waiting_is_deleted(void) {
+    if (waits_uncounted) return true;
     static _Atomic int64_t deleted = -1;
     if (deleted < 0) {
         const char *text = getenv("ASCEND_EMULATOR_VALIDATE_DELETE");
@@ -341,6 +346,8 @@ static void note(const char *routine) {
 }
 
 void emu_call_site_of_executor(uint32_t site, bool repeatable) { noted = emu_site_is_python(site) && !repeatable ? site : take(emu_routine(), true); }
+
+void emu_call_site_note(const char *routine) { noted = take(routine, true); }
 
 uint32_t emu_call_site(void) { return noted; }
 

@@ -6,6 +6,8 @@
 
 /* The call site of the function of the interface that this thread is in; 0: it is not known. Equal ones have equal numbers. */
 LINK uint32_t emu_call_site(void);
+/* A launch begins that is no function of the interface. */
+void emu_call_site_note(const char *routine);
 /* Phase two of an executor begins, with the call site of phase one. */
 LINK void emu_call_site_of_executor(uint32_t site, bool repeatable);
 /* "model.py:12 in forward < train.py:30 in step": the innermost frames that are neither of installed packages nor of Python, else the
@@ -18,7 +20,8 @@ LINK bool emu_site_is_python(uint32_t site);
 
 /* Where this thread is in a call that waits: its number among those of the process, in the order in which they began; else 0. */
 uint64_t emu_waiting_call(void);
-/* Whether that call is the one that ASCEND_EMULATOR_VALIDATE_DELETE says: it waits, and counts for nothing. */
+/* Whether that call waits and counts for nothing: it is the one that ASCEND_EMULATOR_VALIDATE_DELETE says, or the thread said so
+ * (aclemuCountWaits). */
 bool emu_waiting_is_deleted(void);
 
 /* JSON of a string, with its quotes, into a buffer: its length. What does not fit is cut off. */
