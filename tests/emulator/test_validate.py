@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import mmap
 import os
 import re
 import signal
@@ -17,7 +18,7 @@ from typing import Any, Optional
 
 import numpy as np
 import pytest
-from emulator_client import H2D, NEWEST, Cann, Tensor, run_body
+from emulator_client import H2D, NEWEST, Cann, Location, Property, Tensor, run_body
 from requirements import needs_torch_npu
 
 from ascend_aclnn import cli
@@ -581,6 +582,95 @@ def body_orders(cann: Cann) -> None:
     s.close()
 
 
+def body_aliases(cann: Cann) -> None:
+    """Memory that has two addresses, with a race and without one; a line on standard error stands before each case."""
+
+    def begin(name: str) -> None:
+        cann.aclrtSynchronizeDevice()
+        print("===", name, file=sys.stderr, flush=True)
+
+    def race(first: int, second: int, name: str) -> None:
+        """What one stream writes at one address another one reads at the other."""
+        out, source = (cann.describe((4, 8), np.float32, address) for address in (first, second))
+        for ordered in (True, False):
+            begin(f"{name} {ordered}")
+            s.multiply(s.x, out, s.first)
+            if ordered:
+                s.wait()
+            s.multiply(source, s.y, s.second)
+        cann.aclrtSynchronizeDevice()
+        for tensor in (out, source):
+            cann.aclDestroyTensor(tensor)
+
+    s, page = Streams(cann), 2 << 20
+    on_device = ctypes.byref(Property(0, 0, 4, Location(0, 1), 0))
+    block = cann.create("aclrtMallocPhysical", page, on_device, 0)
+    addresses = cann.create("aclrtReserveMemAddress", 3 * page, 0, None, 1)
+    cann.aclrtMapMem(addresses, page, 0, block, 0)
+    out = cann.describe((4, 8), np.float32, addresses + 256)
+    begin("before it is mapped twice")
+    s.multiply(s.x, out, s.first)
+    cann.aclrtMapMem(addresses + 2 * page, page, 0, block, 0)
+    source = cann.describe((4, 8), np.float32, addresses + 2 * page + 256)
+    s.multiply(source, s.y, s.second)
+    for tensor in (out, source):
+        cann.aclDestroyTensor(tensor)
+    race(addresses, addresses + 2 * page, "mapped twice")
+    begin("mapped once again")
+    cann.aclrtUnmapMem(addresses + 2 * page)
+    other = cann.create("aclrtMallocPhysical", page, on_device, 0)
+    cann.aclrtMapMem(addresses + 2 * page, page, 0, other, 0)
+    tensors = [cann.describe((4, 8), np.float32, addresses + at) for at in (0, 2 * page)]
+    s.multiply(s.x, tensors[0], s.first)
+    s.multiply(tensors[1], s.y, s.second)
+    cann.aclrtSynchronizeDevice()
+    for tensor in tensors:
+        cann.aclDestroyTensor(tensor)
+    for at, physical in ((0, block), (2 * page, other)):
+        cann.aclrtUnmapMem(addresses + at)
+        cann.aclrtFreePhysical(physical)
+    cann.aclrtReleaseMemAddress(addresses)
+
+    pages = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    host = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    mapped = ctypes.c_void_p()
+    cann.aclrtHostRegister(host, mmap.PAGESIZE, 0, ctypes.byref(mapped))
+    assert mapped.value is not None and mapped.value != host
+    out = cann.describe((4, 8), np.float32, mapped.value)
+    for ordered in (True, False):
+        begin(f"registered {ordered}")
+        s.multiply(s.x, out, s.first)
+        if ordered:
+            s.wait()
+        cann.aclrtMemcpyAsync(s.y.address, 128, host, 128, 1, s.second)
+    begin("end")
+    cann.aclDestroyTensor(out)
+    cann.aclrtHostUnregister(host)
+    s.close()
+
+
+def test_memory_with_two_addresses_is_one(emulator_home: Path) -> None:
+    done = run_body(body_aliases, emulator_home, ASCEND_EMULATOR_VALIDATE="sync,memory", ASCEND_EMULATOR_CANN=NEWEST)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for line in done.stderr.splitlines():
+        match = MISSED.match(line)
+        if line.startswith("==="):
+            found[line[4:]] = set()
+        elif match:
+            found[list(found)[-1]].add((match[1], *match[2].split(), match[3], match[7], match[8], match[12]))
+    race = {("sync/read-after-write", "aclnnMul", argument, "aclnnMul", "out", "128") for argument in ("self", "other")}
+    assert found == {
+        "before it is mapped twice": race,
+        "mapped twice True": set(),
+        "mapped twice False": race,
+        "mapped once again": set(),
+        "registered True": set(),
+        "registered False": {("sync/read-after-write", "aclrtMemcpyAsync", "src", "aclnnMul", "out", "128")},
+        "end": set(),
+    }, done.stderr
+
+
 def test_each_kind_of_order_with_and_without_a_race(emulator_home: Path) -> None:
     done = run_body(body_orders, emulator_home, ASCEND_EMULATOR_VALIDATE="sync,memory", ASCEND_EMULATOR_CANN=NEWEST)
     assert done.returncode == 0, done.stderr
@@ -766,6 +856,37 @@ torch.npu.synchronize()
         assert done.stdout == "True\n", done.stderr
         assert done.returncode == status, done.stderr
         assert ("memory/unwritten-read: aclnnAdds self (launch" in done.stderr) == bool(status)
+
+
+@pytest.mark.clients
+@needs_torch_npu
+def test_memory_that_torch_npus_cache_gives_out_too_early_is_found(emulator_home: Path) -> None:
+    """A tensor that a side stream still reads is deleted: without record_stream the next one gets its memory at once."""
+    program = """
+import sys
+import torch, torch_npu
+side, main = torch.npu.Stream(), torch.npu.current_stream()
+for recorded in (True, False):
+    torch.npu.synchronize()
+    print("===", recorded, file=sys.stderr, flush=True)
+    x = torch.ones(1 << 18, device="npu")
+    side.wait_stream(main)
+    with torch.npu.stream(side):
+        y = x * 2
+    if recorded:
+        x.record_stream(side)
+    del x
+    z = torch.zeros(1 << 18, device="npu")
+torch.npu.synchronize()
+"""
+    done = run(sys.executable, "-c", program, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert done.returncode == 1, done.stderr
+    recorded, missing = (re.findall(r"sync/.*", part) for part in done.stderr.split("=== ")[1:])
+    assert recorded == []
+    (finding,) = (line for line in missing if " times: " not in line)
+    sides = r"(\S+ \S+) \(launch \d+ of stream \d+, <string>:(\d+) in <module>\)"
+    match = re.match(rf"sync/write-after-read: {sides} is not ordered after {sides}: 1048576 bytes", finding)
+    assert match and match.groups() == ("aclnnInplaceZero selfRef", "15", "aclnnMuls self", "11"), finding
 
 
 class Extent(ctypes.Structure):

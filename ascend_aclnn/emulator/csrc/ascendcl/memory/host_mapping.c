@@ -11,6 +11,7 @@
 #include "ascendcl/memory/aliases.h"
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/stream/stream.h"
+#include "ascendcl/validate/validate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,7 @@ int emu_host_map(emu_device *device, void *host, uint64_t size, void **address) 
         return status;
     }
     *address = place;
+    if (emu_validates()) emu_validate_alias(place, size, host);
     pthread_mutex_lock(&lock);
     *added = (mapping){mappings, device, host, place, size};
     mappings = added;

@@ -105,6 +105,13 @@ static void validate_mapping(const physical *p, const void *address) {
     else emu_validate_shared(address, p->size, p->file, p->offset, false);
 }
 
+/* What is mapped more than once has one home, where what is known of it is kept. */
+static void validate_aliases(const physical *p) {
+    for (const mapping *m = mappings; m != NULL && p->home != NULL; m = m->next) {
+        if (m->physical == p) emu_validate_alias(m->address, p->size, p->home);
+    }
+}
+
 /* Makes a handle for physical memory, which goes into the list. */
 static int add_physical(physical description, aclrtDrvMemHandle *handle) {
     physical *p = malloc(sizeof *p);
@@ -212,6 +219,7 @@ API aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHa
         mappings = added;
         p->maps++;
         validate_mapping(p, virPtr);
+        if (emu_validates() && p->maps > 1) validate_aliases(p);
     }
     pthread_mutex_unlock(&lock);
     if (status != 0) free(added);

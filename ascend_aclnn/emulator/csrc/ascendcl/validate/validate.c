@@ -484,6 +484,67 @@ static emu_position erase(emu_position first, uint64_t end) {
 /* Removes what is known of some bytes; where a segment for them belongs. */
 static emu_position clear(uint64_t start, uint64_t end) { return erase(part(start, end), end); }
 
+/* Addresses at which the same memory lies as at others. */
+typedef struct {
+    uint64_t start, end, other;
+} alias;
+
+static alias *aliases;
+static size_t alias_count;
+
+/* Where what is known of some bytes is kept. *end: up to which that is in one piece, at most where it was. */
+static uint64_t kept_at(uint64_t start, uint64_t *end) {
+    for (size_t i = 0; i < alias_count; i++) {
+        const alias *a = &aliases[i];
+        if (a->start > start && a->start < *end) *end = a->start;
+        if (a->start > start || a->end <= start) continue;
+        if (a->end < *end) *end = a->end;
+        return a->other + (start - a->start);
+    }
+    return start;
+}
+
+/* An address at which the client knows what is kept there. */
+static uint64_t shown_at(uint64_t address) {
+    for (size_t i = 0; i < alias_count; i++) {
+        const alias *a = &aliases[i];
+        if (address >= a->other && address < a->other + (a->end - a->start)) return a->start + (address - a->other);
+    }
+    return address;
+}
+
+/* What is known of some bytes is kept elsewhere from now on. */
+static void move_known(uint64_t start, uint64_t end, uint64_t to) {
+    emu_position at;
+    for (segment *s; (s = before(at = part(start, end), end)) != NULL;) {
+        emu_extents_erase(&segments, at, 1);
+        s->bytes.start += to - start;
+        s->bytes.end += to - start;
+        emu_extents_insert(&segments, emu_extents_after(&segments, s->bytes.start), &s->bytes);
+    }
+}
+
+void emu_validate_alias(const void *address, uint64_t size, const void *other) {
+    uint64_t start = (uint64_t)(uintptr_t)address, to = (uint64_t)(uintptr_t)other;
+    pthread_mutex_lock(&lock);
+    bool again = false;
+    for (size_t i = 0; i < alias_count; i++) again = again || aliases[i].start == start;
+    if (!again) {
+        move_known(start, start + size, to);
+        aliases = grown(aliases, (alias_count + 1) * sizeof *aliases);
+        aliases[alias_count++] = (alias){start, start + size, to};
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void forget_aliases(uint64_t start, uint64_t end) {
+    size_t kept = 0;
+    for (size_t i = 0; i < alias_count; i++) {
+        if (aliases[i].start < start || aliases[i].start >= end) aliases[kept++] = aliases[i];
+    }
+    alias_count = kept;
+}
+
 static bool comes_after(const timeline *now, const emu_record *earlier) { return passed_of(now, earlier->timeline) >= earlier->number; }
 
 static void note_read(segment *s, const timeline *now, const emu_record *read) {
@@ -507,6 +568,7 @@ static bool is_doubtful(const emu_record *earlier) {
 /* The lock is held. `earlier` is NULL where memory was never written. */
 static void find(const char *rule, const emu_record *earlier, const emu_record *later, uint64_t start, uint64_t end) {
     unsigned long long bytes = end - start;
+    start = shown_at(start);
     if (*rule == 's' && (emu_config()->validate & VALIDATE_SYNC) == 0) return;
     if (*rule == 's' && is_doubtful(earlier)) {
         emu_journal_doubt(rule, earlier, later, start, bytes, clock_for_journal(&timelines[later->timeline]));
@@ -635,18 +697,22 @@ uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, con
         if (writes != (i >= count) || a->size == 0 || (a->vague && !writes)) continue;
         const emu_record record = {name, a->argument, number, site, now->stream, a->member, a->kind == ACCESS_UPDATE, now->passed[number],
                                    now->passed[number] - now->before, tasks};
+        if (shared_count > 0) journal_access(&record, a, clock_for_journal(now));
         for (uint64_t row = 0; row < a->rows; row++) {
-            uint64_t start = (uint64_t)(uintptr_t)a->address + row * a->pitch;
-            if (row == 0 && shared_count > 0) journal_access(&record, a, clock_for_journal(now));
-            if (!writes) {
-                read_bytes(now, &record, a->moves != MOVES_NOTHING, memory, order, start, start + a->size);
-                if (a->moves != MOVES_NOTHING) moved += a->size;
-            } else if (!a->vague) {
-                write_bytes(now, &record, order, start, start + a->size);
-                if (moved_unwritten > 0 && a->moves == MOVES_ALL && moved_unwritten == moved) leave_unwritten(&record, start, start + a->size);
-                else if (moved_unwritten > 0 && a->moves == MOVES_IN_ORDER) leave_moved(&record, start, a->size, row);
+            uint64_t start = (uint64_t)(uintptr_t)a->address + row * a->pitch, end = start + a->size, next;
+            if (a->vague && memory) clear(start, end);
+            for (uint64_t at = start; at < end && !a->vague; at = next) { /* one piece, but for addresses of the same memory as others */
+                next = end;
+                uint64_t first = alias_count > 0 ? kept_at(at, &next) : at, last = first + (next - at);
+                if (!writes) {
+                    read_bytes(now, &record, a->moves != MOVES_NOTHING, memory, order, first, last);
+                    if (a->moves != MOVES_NOTHING) moved += next - at;
+                    continue;
+                }
+                write_bytes(now, &record, order, first, last);
+                if (moved_unwritten > 0 && a->moves == MOVES_ALL && moved_unwritten == moved) leave_unwritten(&record, first, last);
+                else if (moved_unwritten > 0 && a->moves == MOVES_IN_ORDER && next - at == a->size) leave_moved(&record, first, a->size, row);
             }
-            else if (memory) clear(start, start + a->size);
         }
     }
     TRACE("task %u %llu %d %s\n", number, (unsigned long long)(now->passed[number] - now->before), now->stream, name);
@@ -1001,6 +1067,7 @@ static void forget(uint64_t start, uint64_t end) {
     forget_sources(start, end);
     forget_values(start, end);
     if (shared_count > 0) forget_shared(start, end);
+    if (alias_count > 0) forget_aliases(start, end);
     clear(start, end);
 }
 

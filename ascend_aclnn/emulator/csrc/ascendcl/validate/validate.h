@@ -89,6 +89,8 @@ void emu_validate_forget(const void *address, uint64_t size);
 void emu_validate_blame(const void *address);
 /* Reports memory that was never freed, and handles that were never destroyed. */
 void emu_validate_leaks(void);
+/* Memory lies at an address from now on that lies at another one, too, until the address is forgotten. */
+void emu_validate_alias(const void *address, uint64_t size, const void *other);
 /* Memory is written by something that is not seen. */
 LINK void emu_validate_written(const void *address, uint64_t size);
 
