@@ -26,6 +26,7 @@ _DROPPED = re.compile(
 )
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|__declspec\s*\([^)]*\)|\[\[[^\]]*\]\]")
 _DECLARATION = re.compile(r"\baclnnStatus\s+(?:\w+\s+)*?(acl\w+)GetWorkspaceSize\s*\(([^()]*)\)")
+_ATB_DECLARATION = re.compile(r"\bStatus\s+(Atb\w+)GetWorkspaceSize\s*\(([^()]*)\)")
 # Spellings of one type of the ABI.
 _SAME_TYPE = {"int": "int32_t", "long": "int64_t", "long long": "int64_t", "unsigned": "uint32_t"}
 
@@ -68,6 +69,12 @@ def parse_prototypes(text: str) -> dict[str, Prototype]:
         if [abi_type(ctype) for ctype, _ in rows[-2:]] == ["uint64_t*", "aclOpExecutor**"]:
             prototypes[match.group(1)] = _named(rows[:-2])
     return prototypes
+
+
+def parse_atb_prototypes(text: str) -> dict[str, Prototype]:
+    """The parameters of every phase one of ATB's C functions that a text declares, less workspaceSize, op and context."""
+    rows = {match[1]: match[2].split(",") for match in _ATB_DECLARATION.finditer(_DROPPED.sub(" ", text))}
+    return {name: _named([_parameter(row) for row in parameters[:-3]]) for name, parameters in rows.items()}
 
 
 def header_files(directory: Path) -> Iterator[Path]:

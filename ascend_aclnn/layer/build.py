@@ -116,7 +116,13 @@ def build_vendor(root: Path, layer: Path) -> Path:
 
 def build_atb(library: Path, layer: Path) -> Path:
     """A directory with a shim in front of ATB's library."""
-    return _build_beside(library, layer, [], "atb", lambda *made: _make_atb(library, *made))
+    headers = [path for path in [_atb_header(library)] if path.is_file()]
+    return _build_beside(library, layer, headers, "atb", lambda *made: _make_atb(library, *made))
+
+
+def _atb_header(library: Path) -> Path:
+    """Where ATB declares its C functions."""
+    return library.parent.parent / "include" / "atb" / "atb_acl.h"
 
 
 def _build_beside(
@@ -175,7 +181,8 @@ def _make_vendor(root: Path, work: Path, layer: Path, compiler: str) -> None:
 
 
 def _make_atb(behind: Path, work: Path, layer: Path, compiler: str) -> None:
-    lines = list(generated.atb_lines(read_library(behind).functions))
+    header = _atb_header(behind)
+    lines = list(generated.atb_lines(read_library(behind).functions, header))
     _make_shim(work / behind.name, lines, behind, work, layer, compiler)
     cache.finish(work)
 

@@ -14,10 +14,16 @@ from typing import Any, Optional
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Operator, atb
-from ascend_aclnn.catalog.headers import Change, operators_from_header, parse_prototypes
+from ascend_aclnn.catalog.headers import (
+    Change,
+    abi_type,
+    operators_from_header,
+    parse_atb_prototypes,
+    parse_prototypes,
+)
 from ascend_aclnn.emulator import protocol
 from ascend_aclnn.emulator.build import headers
-from ascend_aclnn.emulator.build.atb import on_host, structure_lines
+from ascend_aclnn.emulator.build.atb import argument_lines, on_host, phase_one, structure_lines
 from ascend_aclnn.emulator.build.generated import MAX_WORKSPACE
 
 # The functions beside operators that are recorded: memory, copies, streams, events, devices, captured graphs, collectives.
@@ -240,16 +246,24 @@ _ATB_UPDATE = re.compile(r"_ZN3atb20UpdateOperationParamI.+PNS_9OperationERKT_")
 _ATB_DESTROY = "_ZN3atb16DestroyOperationEPNS_9OperationE"
 
 
-def atb_lines(exports: Collection[str]) -> Iterator[str]:
-    """ATB's operations, from which Setup and Execute follow, and phase two of its C functions."""
+def atb_lines(exports: Collection[str], header: Path) -> Iterator[str]:
+    """ATB's operations, from which Setup and Execute follow, and its C functions.
+
+    ``header`` is what declares these, ``atb/atb_acl.h``, if it is a file: a function that it declares in another way than the
+    catalog has phase two alone, without arguments.
+    """
     yield _PREAMBLE
     yield 'static const char *const names_atb[] = {"type", "operation"};'
     yield 'static const layer_function function_atb = {"atb::CreateOperation", "so", names_atb};'
     known = {f"{name}Param": atb.get(name) for name in atb.names()}
+    kinds: dict[str, str] = {}  # of operations, what follows kind_ in C
     for name in sorted(exports):
         if match := _ATB_CREATE.fullmatch(name):
             kind = "::".join(part for part in re.split(r"[0-9]+", match[1].replace("NS_", "")) if part)
-            yield from _operation_kind(name, kind, known.get(kind.removeprefix("infer::")))
+            operation = known.get(kind.removeprefix("infer::"))
+            yield from _operation_kind(name, kind, operation)
+            if operation is not None:
+                kinds[operation.name] = name
             lines = ["layer_call(&frame_, &function_atb, values_, status_);"]
             lines += [f"if (status_ == 0) layer_made_operation(&frame_, &kind_{name}, parameter, *operation);"]
             values = f'{{.pointer = "{kind}"}}, {{.pointer = operation}}'
@@ -260,7 +274,43 @@ def atb_lines(exports: Collection[str]) -> Iterator[str]:
         elif name == _ATB_DESTROY:
             yield from _atb_function(name, "void *operation", "layer_forget_operation(operation);", "", [])
     pairs = [name for name in sorted(exports) if name.startswith("Atb") and f"{name}GetWorkspaceSize" in exports]
+    installed = parse_atb_prototypes(header.read_text(encoding="utf-8", errors="replace")) if header.is_file() else {}
+    for function in atb.functions():
+        ours = [abi_type(ctype) for ctype in function.parameters.values()]
+        theirs = installed.get(function.name)
+        if function.name not in pairs or (theirs is not None and [abi_type(ctype) for ctype, _ in theirs] != ours):
+            continue
+        pairs.remove(function.name)
+        operation = atb.get(function.operation)
+        if operation.name not in kinds:
+            kinds[operation.name] = operation.name
+            yield from _operation_kind(operation.name, f"{operation.name}Param", operation)
+        yield from _atb_phases(function, operation, kinds[operation.name])
     yield from unknown_lines(pairs, "layer_stream_of(stream)")
+
+
+def _atb_phases(function: atb.Function, operation: atb.Operation, kind: str) -> Iterator[str]:
+    """Both C functions: a launch of the operation that they make."""
+    name = function.name
+    one = phase_one(function, "void **op, void *context")
+    arguments = ", ".join([*function.parameters, "workspaceSize", "op", "context"])
+    yield f"LAYER int {one};\nLAYER int {one} {{"
+    yield "    static void *slot_;\n    LAYER_ENTER;"
+    yield f'    __typeof__(&{name}GetWorkspaceSize) real_ = (__typeof__(real_))REAL(slot_, "{name}GetWorkspaceSize");'
+    yield f"    int status_ = real_({arguments});"
+    yield from argument_lines(function, operation)
+    yield f"    layer_prepared(&frame_, &kind_{kind}, &structure, (const void *const *)ins, (const void *const *)outs, status_,"
+    yield "                   workspaceSize, op);"
+    yield "    return status_;\n}"
+    two = f"{name}(void *workspace, uint64_t size, void *op, void *context)"
+    yield f"LAYER int {two};\nLAYER int {two} {{"
+    yield "    static void *slot_;\n    LAYER_PASS;"
+    yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
+    yield "    void *stream_ = frame_.outer ? (void *)(uintptr_t)layer_stream_of(context) : NULL;"
+    yield "    layer_launch *launch_ = frame_.outer ? layer_before_phase_two(workspace, size, op, stream_) : NULL;"
+    yield "    int status_ = real_(workspace, size, op, context);"
+    yield "    layer_after_phase_two(launch_, status_);"
+    yield "    return status_;\n}"
 
 
 def _operation_kind(symbol: str, kind: str, operation: Optional[atb.Operation]) -> Iterator[str]:

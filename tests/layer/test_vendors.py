@@ -67,6 +67,8 @@ def test_a_vendors_operator_is_checked(emulator_home: Path, tmp_path: Path) -> N
 
 VENDOR = """
 #include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
 static double seen;
 int aclnnMysteryGetWorkspaceSize(double a, int b, int c, int d, int e, int f, int g, int h, uint64_t *size, void **executor) {
     seen = a + b + c + d + e + f + g + h;
@@ -74,7 +76,10 @@ int aclnnMysteryGetWorkspaceSize(double a, int b, int c, int d, int e, int f, in
     *executor = &seen;
     return 0;
 }
-int aclnnMystery(void *workspace, uint64_t size, void *executor, void *stream) { return (int)*(double *)executor; }
+int aclnnMystery(void *workspace, uint64_t size, void *executor, void *stream) {
+    if (size == 1 && fork() > 0) wait(NULL);
+    return (int)*(double *)executor;
+}
 int aclnnAlone(int a) { return a; }
 """
 PROGRAM = """
@@ -84,6 +89,16 @@ size, executor = ctypes.c_uint64(), ctypes.c_void_p()
 arguments = [ctypes.c_double(0.5), *range(1, 8), ctypes.byref(size), ctypes.byref(executor)]
 print(vendor.aclnnMysteryGetWorkspaceSize(*arguments), vendor.aclnnMystery(None, 0, executor, None), vendor.aclnnAlone(9))
 """
+FORKING = (
+    PROGRAM
+    + """
+sys.stdout.flush()
+parent = os.getpid()
+vendor.aclnnMystery(None, 1, executor, None)
+if os.getpid() != parent:
+    os._exit(0)
+"""
+)
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +130,20 @@ def test_an_operator_without_a_header_is_a_launch_without_arguments(
         assert "has no header" in launch.left_out or "has no header" in launch.error
 
 
+def test_a_fork_within_phase_two_returns_into_no_file_of_the_child(
+    vendor: Path, emulator_home: Path, tmp_path: Path
+) -> None:
+    """The launch is in the parent's file; a return without it would be all that the child's file had."""
+    environ = {**emulated_environment(emulator_home), "ASCEND_CUSTOM_OPP_PATH": str(vendor)}
+    done = run(
+        [sys.executable, "-c", FORKING, ""], layer_run.environment(layer_run.Options(tmp_path / "a.aclnn"), environ)
+    )
+    assert done.stdout == "0 28 9\n", done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.aclnn"]
+    with Recording(tmp_path / "a.aclnn") as recording:
+        assert [launch.statuses for launch in recording.launches] == [(0, 28)] * 2 and recording.ended is not None
+
+
 def test_a_vendor_is_found_by_the_library_path_and_stays_in_its_order(
     vendor: Path, emulator_home: Path, tmp_path: Path
 ) -> None:
@@ -131,15 +160,48 @@ def test_a_vendor_is_found_by_the_library_path_and_stays_in_its_order(
         assert [launch.operator.name for launch in recording.launches] == ["aclnnMystery"]
 
 
-def test_operations_of_atb_are_launches(emulator_home: Path, tmp_path: Path) -> None:
-    """Setup and Execute are virtual functions of C++: the layer puts itself into the table of each operation that is made."""
+def built(source: Path, program: Path, emulator_home: Path) -> dict[str, str]:
+    """Builds a client of ATB; the environment that it runs in."""
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None:
         pytest.skip("no C++ compiler (g++)")
-    program, home = tmp_path / "caller", emulator_home / "atb" / "cxx_abi_1"
+    home = emulator_home / "atb" / "cxx_abi_1"
     places = [f"-I{home / 'include'}", f"-L{home / 'lib'}", "-latb", "-lnnopbase", "-lascendcl"]
-    subprocess.run([compiler, "-std=c++17", str(ATB_CALLER), "-o", str(program), *places], check=True)
-    emulated = {**emulated_environment(emulator_home), "ATB_HOME_PATH": str(home)}
+    subprocess.run([compiler, "-std=c++17", str(source), "-o", str(program), *places], check=True)
+    return {**emulated_environment(emulator_home), "ATB_HOME_PATH": str(home)}
+
+
+def test_c_functions_of_atb_are_launches_of_their_operations(emulator_home: Path, tmp_path: Path) -> None:
+    emulated = built(Path(__file__).with_name("atb_functions.cpp"), tmp_path / "caller", emulator_home)
+    record = tmp_path / "a.aclnn"
+    done = run([str(tmp_path / "caller")], layer_run.environment(layer_run.Options(record, data="all"), emulated))
+    assert done.stdout == "load 0 0\nring 0 0\nring 1\n", done.stderr
+    with Recording(record) as recording:
+        load, ring, refused = recording.launches
+        names = [launch.operator.name for launch in (load, ring, refused)]
+        assert names == ["PagedCacheLoadOperation", "RingMLAOperation", "RingMLAOperation"]
+        assert recording.array(load.named["keyOut"].content, "after").shape == (20, 1, 16)
+        assert (load.named["blockTables"].kind, load.named["seqStarts"].kind) == ("tensor", "null")
+        named = {name: value.content for name, value in ring.named.items()}
+        assert named["seqLen"] == (2, 3)  # as it was in phase one
+        assert (named["headNum"], named["calcType"], named["qkScale"], named["prevOut"]) == (2, 1, 0.5, None)
+        assert refused.named["headNum"].content == 3 and refused.statuses[0] == 1 and refused.error
+        with use_backend("numpy", soc=recording.header.soc):
+            outcomes = list(replay(recording))
+        assert [outcome.difference for outcome in outcomes] == ["", "", ""]
+        assert [outcome.left_out for outcome in outcomes[:2]] == ["", ""]
+    case = tmp_path / "test_case.py"
+    run(command("recording", "export", str(record), "--op", "1", "--to", str(case)), os.environ)
+    run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(case)], os.environ)
+    checked = [*command("layer", "run", "--check", "--failures", "off"), "--", str(tmp_path / "caller")]
+    wrong = run(checked, {**os.environ, **emulated, "ASCEND_EMULATOR_FAULT": "RingMLAOperation:wrong-element"}, 1)
+    assert "first wrong launch: #1 RingMLAOperation: output FLOAT16 (5, 2, 128)" in wrong.stdout, wrong.stderr
+
+
+def test_operations_of_atb_are_launches(emulator_home: Path, tmp_path: Path) -> None:
+    """Setup and Execute are virtual functions of C++: the layer puts itself into the table of each operation that is made."""
+    program = tmp_path / "caller"
+    emulated = built(ATB_CALLER, program, emulator_home)
     variables = layer_run.environment(layer_run.Options(tmp_path / "a.aclnn", data="all"), emulated)
     done = run([str(program)], variables)
     results = [line for line in done.stdout.splitlines() if " result " in line]

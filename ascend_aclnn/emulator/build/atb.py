@@ -158,10 +158,24 @@ def _condition(operation: Operation, text: str) -> str:
 def _function(function: Function, operation: Operation) -> Iterator[str]:
     """Both C functions."""
     name = operation.name
+    first = f"LINK atb_status {phase_one(function, 'atb_operation **op, atb_context *context')}"
+    yield f"{first};\n{first} {{"
+    yield from argument_lines(function, operation)
+    arguments = f'&kind_{name}, "{function.name}GetWorkspaceSize", &structure, ins, outs, workspaceSize, op, context'
+    yield f"    return atb_prepare({arguments});\n}}\n"
+    second = f"LINK atb_status {function.name}(void *workspace, uint64_t size, atb_operation *op, atb_context *context)"
+    yield f'{second};\n{second} {{ return atb_run("{function.name}", op, workspace, size, context); }}\n'
+
+
+def phase_one(function: Function, last: str) -> str:
+    """A C function's first phase in C; ``last`` is what follows workspaceSize."""
     parameters = ", ".join(f"{ctype} {parameter}" for parameter, ctype in function.parameters.items())
-    last = "uint64_t *workspaceSize, atb_operation **op, atb_context *context"
-    first = f"LINK atb_status {function.name}GetWorkspaceSize({parameters}, {last})"
-    yield f"{first};\n{first} {{\n    {name}_structure structure = {{0}};"
+    return f"{function.name}GetWorkspaceSize({parameters}, uint64_t *workspaceSize, {last})"
+
+
+def argument_lines(function: Function, operation: Operation) -> Iterator[str]:
+    """What a C function makes of its arguments: the operation's ``structure``, and its tensors in order, ``ins`` and ``outs``."""
+    yield f"    {operation.name}_structure structure = {{0}};"
     values = {value.name: value.member for value in operation.values}
     defaults = {
         field.name: field.default
@@ -176,10 +190,6 @@ def _function(function: Function, operation: Operation) -> Iterator[str]:
     ins = [slot.name if slot.name in function.parameters else "NULL" for slot in operation.inputs]
     outs = [function.outputs.get(slot.name, slot.name) for slot in operation.outputs]
     yield f"    const aclTensor *const ins[] = {{{', '.join(ins)}}};\n    const aclTensor *const outs[] = {{{', '.join(outs)}}};"
-    arguments = f'&kind_{name}, "{function.name}GetWorkspaceSize", &structure, ins, outs, workspaceSize, op, context'
-    yield f"    return atb_prepare({arguments});\n}}\n"
-    second = f"LINK atb_status {function.name}(void *workspace, uint64_t size, atb_operation *op, atb_context *context)"
-    yield f'{second};\n{second} {{ return atb_run("{function.name}", op, workspace, size, context); }}\n'
 
 
 # ------------------------------------------------------------------------------------------------------------- C++ headers
@@ -210,9 +220,7 @@ def functions_header() -> str:
     """``atb/atb_acl.h``: the C functions."""
     lines = ['#include "atb/operation.h"', '#include "aclnn/acl_meta.h"', "", 'extern "C" {']
     for function in atb.functions():
-        parameters = ", ".join(f"{ctype} {parameter}" for parameter, ctype in function.parameters.items())
-        last = "uint64_t *workspaceSize, atb::Operation **op, atb::Context *context"
-        lines += [f"atb::Status {function.name}GetWorkspaceSize({parameters}, {last});"]
+        lines += [f"atb::Status {phase_one(function, 'atb::Operation **op, atb::Context *context')};"]
         lines += [
             f"atb::Status {function.name}(void *workspace, uint64_t size, atb::Operation *op, atb::Context *context);"
         ]

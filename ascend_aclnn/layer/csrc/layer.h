@@ -111,6 +111,9 @@ typedef struct {
 LAYER void layer_made_operation(const layer_frame *frame, const layer_operation *kind, const void *structure, void *operation);
 LAYER void layer_changed_operation(const void *structure, void *operation);
 LAYER void layer_forget_operation(void *operation);
+/* Phase one of a C function that makes an operation and sets it up; the client's aclTensors in the order of the kind's inputs and outputs. */
+LAYER void layer_prepared(const layer_frame *frame, const layer_operation *kind, const void *structure, const void *const *ins,
+                          const void *const *outs, int status, const uint64_t *workspace, void *const *operation);
 /* The stream of an atb::Context. */
 LAYER const void *layer_stream_of(const void *context);
 
@@ -126,6 +129,8 @@ LAYER void layer_made_array(const void *array, char kind, const void *values, ui
 LAYER void layer_made_list(const void *list, const void *const *members, uint64_t count);
 LAYER void layer_forget(const void *handle);
 LAYER void layer_repeatable(const void *executor);
+/* Handles that stand for values of an executor's launch: they are forgotten and freed with it. */
+LAYER void layer_owns(const void *executor, char *handles, uint32_t count);
 LAYER void layer_forget_executor(const void *executor);
 LAYER void layer_device_changed(void);
 LAYER void layer_capturing(int change);

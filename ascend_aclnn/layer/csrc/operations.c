@@ -4,6 +4,7 @@
  */
 #include "recorder.h"
 
+#include "acl/acl.h"
 #include "atb/atb_layout.h"
 #include "protocol.h"
 
@@ -43,11 +44,12 @@ static void renew_tensors(operation_state *state, uint32_t count) {
 
 static const atb_tensor *items_of(const atb_tensors *tensors) { return tensors->heap != NULL ? tensors->heap : tensors->items; }
 
-static void know_on_host(const void *handle, const atb_tensor *tensor) {
+/* What ATB reads on the host, as an array of integers. */
+static void know_on_host(const void *handle, const int64_t *dims, uint64_t rank, const void *host) {
     uint64_t count = 1;
-    for (uint64_t i = 0; i < tensor->desc.shape.count; i++) count *= tensor->desc.shape.dims[i] > 0 ? (uint64_t)tensor->desc.shape.dims[i] : 0;
-    int64_t *numbers = tensor->host != NULL && count < 1u << 20 ? malloc((count + 1) * sizeof *numbers) : NULL;
-    for (uint64_t i = 0; numbers != NULL && i < count; i++) numbers[i] = ((const int32_t *)tensor->host)[i];
+    for (uint64_t i = 0; i < rank; i++) count *= dims[i] > 0 ? (uint64_t)dims[i] : 0;
+    int64_t *numbers = host != NULL && count < 1u << 20 ? malloc((count + 1) * sizeof *numbers) : NULL;
+    for (uint64_t i = 0; numbers != NULL && i < count; i++) numbers[i] = ((const int32_t *)host)[i];
     layer_made_array(handle, LETTER_INT_ARRAY, numbers, count);
     free(numbers);
 }
@@ -56,7 +58,7 @@ static layer_value known_tensor(const void *handle, const atb_tensor *tensor, bo
     const atb_dims *shape = &tensor->desc.shape;
     if (shape->count > ATB_MOST_DIMS || (shape->count == 0 && tensor->device == NULL && tensor->host == NULL))
         return (layer_value){.pointer = NULL};
-    if (on_host) know_on_host(handle, tensor);
+    if (on_host) know_on_host(handle, shape->dims, shape->count, tensor->host);
     else layer_made_tensor(handle, shape->dims, shape->count, tensor->desc.dtype, NULL, 0, tensor->desc.format, shape->dims, shape->count, tensor->device);
     return (layer_value){.pointer = handle};
 }
@@ -141,10 +143,10 @@ static bool is_ours(const void *operation) {
 }
 
 void layer_forget_operation(void *operation) {
+    layer_forget_executor(operation);
     if (!is_ours(operation)) return;
     operation_state *state = state_of(operation);
     *(const void *const **)operation = state->table;
-    layer_forget_executor(operation);
     renew_tensors(state, 0);
     if (state->values != state->parameters) free(state->values);
     free(state->parameters);
@@ -201,7 +203,36 @@ void layer_made_operation(const layer_frame *frame, const layer_operation *kind,
 }
 
 void layer_changed_operation(const void *structure, void *operation) {
-    if (!is_ours(operation)) return;
     layer_forget_executor(operation);
+    if (!is_ours(operation)) return;
     read_structure(state_of(operation), structure);
+}
+
+void layer_prepared(const layer_frame *frame, const layer_operation *kind, const void *structure, const void *const *ins,
+                    const void *const *outs, int status, const uint64_t *workspace, void *const *operation) {
+    if (!frame->outer) return;
+    layer_value *values = calloc(kind->operator->count + 1, sizeof *values);
+    char *handles = malloc(kind->ins);
+    if (values == NULL || handles == NULL) abort();
+    uint64_t present = kind->present(structure);
+    kind->read(structure, values + kind->ins);
+    for (uint32_t slot = 0; slot < kind->ins + kind->outs; slot++) {
+        layer_value *value = &values[slot < kind->ins ? slot : slot + kind->values];
+        if ((present >> slot & 1) != 0) value->pointer = slot < kind->ins ? ins[slot] : outs[slot - kind->ins];
+        object tensor = object_of(value->pointer);
+        /* ATB has read it, and so can the layer; of a call that it refused, the address may be anything. */
+        bool on_host = status == 0 && slot < kind->ins && (kind->on_host >> slot & 1) != 0 && tensor.kind == LETTER_TENSOR;
+        if (!on_host || (tensor.shape->dtype != ACL_INT32 && tensor.shape->dtype != ACL_UINT32)) continue;
+        const int32_t *host = (const int32_t *)(uintptr_t)tensor.address;
+        know_on_host(&handles[slot], tensor.shape->numbers, tensor.shape->rank, host != NULL ? host + tensor.shape->offset : NULL);
+        value->pointer = &handles[slot];
+    }
+    layer_phase_one(frame, kind->operator, values, status, workspace, operation);
+    if (status == 0) {
+        layer_owns(*operation, handles, kind->ins);
+        layer_repeatable(*operation); /* it may be executed again as it was set up */
+    } else {
+        free(handles);
+    }
+    free(values);
 }

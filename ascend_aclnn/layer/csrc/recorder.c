@@ -338,6 +338,8 @@ struct layer_launch {
     int64_t thread, site;
     uint64_t file; /* which of the process's files, after forks */
     char *strings; /* copies of the strings, one behind the other */
+    char *handles; /* of its own: their addresses stand for values */
+    uint32_t handle_count;
     int status;
     bool repeatable, with_data;
 };
@@ -395,9 +397,15 @@ static inline layer_launch *new_launch(const void *executor, uint32_t count) {
     return launch;
 }
 
+static __attribute__((noinline)) void free_handles(layer_launch *launch) {
+    for (uint32_t i = 0; i < launch->handle_count; i++) layer_forget(&launch->handles[i]);
+    free(launch->handles);
+}
+
 static inline void free_launch(layer_launch *launch) {
     if (launch == NULL) return;
     if (launch->strings != NULL) free(launch->strings);
+    if (launch->handles != NULL) free_handles(launch);
     if (in_slot(launch)) __atomic_store_n(&launch->key, NULL, __ATOMIC_RELEASE);
     else free(launch);
 }
@@ -455,6 +463,14 @@ void layer_repeatable(const void *executor) {
     layer_launch *launch = take(executor);
     if (launch == NULL) return;
     launch->repeatable = true;
+    keep(launch);
+}
+
+void layer_owns(const void *executor, char *handles, uint32_t count) {
+    layer_launch *launch = take(executor);
+    if (launch == NULL) abort(); /* phase one has just kept it */
+    launch->handles = handles;
+    launch->handle_count = count;
     keep(launch);
 }
 
@@ -753,7 +769,6 @@ static bool try_brief(layer_launch *launch, const void *workspace, uint64_t size
     for (uint32_t i = 0; i < operator->count / 8; i++) put_word(&w, full[i]);
     if (operator->count % 8 != 0) put_word(&w, kinds);
     launch->place = file_finish("LAUN", check_of(w.check), (uint64_t)(w.at - room) * sizeof *room);
-    launch->file = fork_count;
     return true;
 }
 
@@ -776,8 +791,7 @@ static inline bool write_brief_return(const layer_launch *launch, uint64_t end) 
     uint64_t later = launch->begin_two - launch->end, duration = end - launch->begin_two;
     if (launch->place == 0 || (later | duration) >> 32 != 0) return false;
     recorder_lock();
-    if (launch->file == fork_count) /* a child's file does not have its parent's launches */
-        file_fill(launch->place, two_halves(later, duration > 0 ? duration : 1));
+    file_fill(launch->place, two_halves(later, duration > 0 ? duration : 1));
     recorder_unlock();
     return true;
 }
@@ -838,6 +852,7 @@ static inline void number(layer_launch *launch) {
     }
     launch->index = launches;
     launch->place = 0;
+    launch->file = fork_count;
     __atomic_store_n(&launches, launches + 1, __ATOMIC_RELAXED); /* read without the lock */
 }
 
@@ -863,7 +878,7 @@ void layer_phase_one(const layer_frame *frame, layer_operator *operator, const l
     launch->workspace = workspace != NULL && status == 0 ? *workspace : 0;
     launch->thread = thread_id();
     launch->site = settings.stacks || status != 0 ? call_site() : -1;
-    launch->strings = NULL;
+    launch->strings = launch->handles = NULL;
     launch->status = status;
     launch->repeatable = launch->with_data = false;
     for (uint32_t i = 0; i < operator->count; i++) launch->values[i] = values[i];
@@ -1054,7 +1069,8 @@ static void write_after(text *t, const layer_launch *launch, key_list *keys) {
 void layer_after_phase_two(layer_launch *launch, int status) {
     if (launch == NULL) return;
     uint64_t end = layer_now();
-    if (status == 0 && !launch->with_data && write_brief_return(launch, end)) {
+    bool elsewhere = launch->file != fork_count; /* phase two has forked, and a child's file does not have its parent's launches */
+    if (elsewhere || (status == 0 && !launch->with_data && write_brief_return(launch, end))) {
         if (launch->repeatable) keep(launch);
         else free_launch(launch);
         return;
