@@ -250,6 +250,9 @@ import threading, time
 import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator
+for device in range(2):  # on a busy machine one of the processes may start seconds after the other
+    with aclnn.Device(device):
+        aclnn.ops.abs(aclnn.asarray([1.0])).numpy()
 comms = Communicator.of_devices([0, 1])
 def of(comm, value):
     with aclnn.Device(comm.rank):
@@ -348,7 +351,7 @@ try:
 except aclnn.AclError as error:
     print(error)
 """
-    text = on_two_devices(emulator_home, program, HCCL_CONNECT_TIMEOUT="1")
+    text = on_two_devices(emulator_home, program, HCCL_CONNECT_TIMEOUT="4")
     assert "rank 1 did not answer rank 0 in time" in text and "status 9" in text
 
 

@@ -108,7 +108,7 @@ class Crew:
             connection.send((body, own))
         found = []
         for rank, connection in enumerate(self._connections):
-            assert connection.poll(120), f"rank {rank} does not answer"
+            assert connection.poll(600), f"rank {rank} does not answer"
             found.append(connection.recv())
         return found
 
@@ -118,7 +118,7 @@ class Crew:
             self._connections[rank].send((body, arguments))
         found = []
         for rank in ranks:
-            assert self._connections[rank].poll(120), f"rank {rank} does not answer"
+            assert self._connections[rank].poll(600), f"rank {rank} does not answer"
             found.append(self._connections[rank].recv())
         return found
 
