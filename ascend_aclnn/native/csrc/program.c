@@ -68,33 +68,43 @@ RUNS(plain, , 0)
 #if defined(__x86_64__)
 RUNS(avx2, AVX2, 1)
 
-/* The same, eight sums in a register. */
-AVX512 INLINE __m512d plus_eight(__m512d sums, const float *a, int squares)
+/* The same, eight sums in a register, of numbers of any type that a program reads. */
+AVX512 INLINE __m512d plus_eight(__m512d sums, int type, const char *a, int squares)
 {
-    const __m512d x = _mm512_cvtps_pd(_mm256_loadu_ps(a));
+    const __m256 wide = type == FLOAT32   ? _mm256_loadu_ps((const float *)a)
+                        : type == FLOAT16 ? _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)a))
+                                          : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)a)), 16));
+    const __m512d x = _mm512_cvtps_pd(wide);
     return squares ? _mm512_fmadd_pd(x, x, sums) : _mm512_add_pd(sums, x);
+}
+
+AVX512 INLINE __m512d eight_sums(int type, const char *a, size_t n, int squares)
+{
+    const size_t size = type == FLOAT32 ? 4 : 2;
+    __m512d sums = plus_eight(_mm512_set1_pd(-0.0), type, a, squares);
+    for (size_t i = 8; i < n - n % 8; i += 8) sums = plus_eight(sums, type, a + size * i, squares);
+    return sums;
+}
+
+AVX512 INLINE double sum_of_eight(__m512d sums)
+{
+    double r[8];
+    _mm512_storeu_pd(r, sums);
+    return ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
 }
 
 AVX512 INLINE double sum_of_run_avx512(const float *a, size_t n, int squares)
 {
     if (n < 8) return sum_of_run(a, n, squares, 0);
-    __m512d sums = plus_eight(_mm512_set1_pd(-0.0), a, squares);
-    size_t i = 8;
-    for (; i < n - n % 8; i += 8) sums = plus_eight(sums, a + i, squares);
-    double r[8];
-    _mm512_storeu_pd(r, sums);
-    double sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-    for (; i < n; i++) sum = sum + term(a[i], squares);
+    double sum = sum_of_eight(eight_sums(FLOAT32, (const char *)a, n, squares));
+    for (size_t i = n - n % 8; i < n; i++) sum = sum + term(a[i], squares);
     return sum;
 }
 
-AVX512 INLINE double sum_of_four_runs_avx512(const float *a, size_t n, int squares)
+AVX512 INLINE double sum_of_four(int type, const char *a, size_t n, int squares)
 {
     __m512d r[4];  /* one run after the other: memory is read in order, and the processor begins the next run while it waits */
-    for (size_t j = 0; j < 4; j++) {
-        r[j] = plus_eight(_mm512_set1_pd(-0.0), a + j * n, squares);
-        for (size_t i = 8; i < n; i += 8) r[j] = plus_eight(r[j], a + j * n + i, squares);
-    }
+    for (size_t j = 0; j < 4; j++) r[j] = eight_sums(type, a + j * n * (type == FLOAT32 ? 4 : 2), n, squares);
     /* pairs of neighbours of two runs side by side, then pairs of these pairs, then of those */
     __m512d first = _mm512_add_pd(_mm512_unpacklo_pd(r[0], r[1]), _mm512_unpackhi_pd(r[0], r[1]));
     __m512d second = _mm512_add_pd(_mm512_unpacklo_pd(r[2], r[3]), _mm512_unpackhi_pd(r[2], r[3]));
@@ -103,6 +113,25 @@ AVX512 INLINE double sum_of_four_runs_avx512(const float *a, size_t n, int squar
     _mm512_storeu_pd(sums, _mm512_add_pd(fours, _mm512_shuffle_f64x2(fours, fours, 0xb1)));
     return (sums[0] + sums[1]) + (sums[4] + sums[5]);
 }
+
+AVX512 INLINE double sum_of_four_runs_avx512(const float *a, size_t n, int squares)
+{
+    return sum_of_four(FLOAT32, (const char *)a, n, squares);
+}
+
+/* Sums of 16-bit numbers without a widened copy, in the order of those of float32; n is a multiple of 8. */
+#define NARROW(type)                                                                                                        \
+    AVX512 static double sum_##type(const char *a, size_t n, int squares)                                                   \
+    {                                                                                                                       \
+        if (n <= 128) return sum_of_eight(squares ? eight_sums(type, a, n, 1) : eight_sums(type, a, n, 0));                 \
+        if (n > 256 && n <= 512 && n % 32 == 0) return squares ? sum_of_four(type, a, n / 4, 1) : sum_of_four(type, a, n / 4, 0); \
+        size_t half = n / 2;                                                                                                \
+        half -= half % 8;                                                                                                   \
+        double first = sum_##type(a, half, squares);                                                                        \
+        return first + sum_##type(a + 2 * half, n - half, squares);                                                         \
+    }
+NARROW(FLOAT16)
+NARROW(BFLOAT16)
 #endif
 
 #define PAIRWISE(name, attribute)                                                                        \
@@ -253,6 +282,44 @@ INLINE float largest(const float *a, size_t n)
     return none[0] ? NAN : lanes[0] > most ? lanes[0] : most;
 }
 
+#define LARGEST(name, attribute) attribute static float largest_##name(const float *a, size_t n) { return largest(a, n); }
+#if defined(__aarch64__)
+LARGEST(neon, )
+#else
+LARGEST(plain, )
+#endif
+#if defined(__x86_64__)
+LARGEST(avx2, AVX2)
+
+/* The same in the same order: of zeros that differ in sign the result is one or the other by its place. */
+AVX512 static float largest_avx512(const float *a, size_t n)
+{
+    __m512 lanes[4];
+    __mmask16 none = 0;
+    for (int k = 0; k < 4; k++) lanes[k] = _mm512_set1_ps(-INFINITY);
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64)
+        for (int k = 0; k < 4; k++) {
+            const __m512 x = _mm512_loadu_ps(a + i + 16 * (size_t)k);
+            lanes[k] = _mm512_max_ps(x, lanes[k]);
+            none |= _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+        }
+    float most = -INFINITY;
+    for (; i < n; i++) {
+        most = a[i] > most ? a[i] : most;
+        none |= a[i] != a[i];
+    }
+    if (none) return NAN;
+    __m512 v = _mm512_max_ps(_mm512_max_ps(lanes[3], lanes[1]), _mm512_max_ps(lanes[2], lanes[0]));
+    v = _mm512_max_ps(_mm512_shuffle_f32x4(v, v, 0xee), v);  /* eight further on, then four, two and one */
+    v = _mm512_max_ps(_mm512_shuffle_f32x4(v, v, 0x55), v);
+    v = _mm512_max_ps(_mm512_permute_ps(v, 0xee), v);
+    v = _mm512_max_ps(_mm512_permute_ps(v, 0x55), v);
+    const float first = _mm512_cvtss_f32(v);
+    return first > most ? first : most;
+}
+#endif
+
 /* Sums longer than a tile: the tiles are nodes of the same tree. Returns the size of the tile that begins at `start`. */
 INLINE size_t tile_size(size_t start, size_t width)
 {
@@ -303,6 +370,7 @@ struct kernels {
     double (*sum)(const float *, size_t, int);
     void (*exp)(const float *, float *, size_t), (*logistic)(const float *, float *, size_t), (*log)(const float *, float *, size_t);
     void (*stream)(char *, const char *, size_t);
+    float (*largest)(const float *, size_t);
 };
 
 /* Copies bytes past the caches, whole lines of them: memory that does not stay in a cache need not be read into it first. */
@@ -423,6 +491,20 @@ INLINE size_t polynomial_steps(const struct instruction *p, const struct instruc
     return steps == 3 ? 2 : steps;
 }
 
+/* The sum of a tile that a part of a program loads for nothing else, without loading it; 0 where that is not what it does. */
+INLINE int add_narrow(const struct instruction *p, size_t count, const struct operand *o, const char *at, size_t n, double *sum)
+{
+#if defined(__x86_64__)
+    if (ascend_native_chosen() != 2 || count != 2 || p->operation != LOAD || o->steps[DIMS - 1] != 2 || n % 8 || p[1].a != p->c) return 0;
+    if (p[1].operation != ROW_SUM && p[1].operation != ROW_SQUARES) return 0;
+    *sum = (o->type == FLOAT16 ? sum_FLOAT16 : sum_BFLOAT16)(at, n, p[1].operation == ROW_SQUARES);
+    return 1;
+#else
+    (void)p, (void)count, (void)o, (void)at, (void)n, (void)sum;
+    return 0;
+#endif
+}
+
 /* Asks for some of the memory of the next tile while this one is computed: the processor itself looks ahead only where one operand is
  * read on and on. A share of each operand's lines after each instruction, as it can wait for a few lines at a time. */
 INLINE void prefetch(const struct instruction *loads, size_t count, size_t share, size_t shares, const struct operand *operands,
@@ -449,6 +531,14 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
     for (size_t number = first; number < end; number++) sums_up |= code[number].operation == ROW_SUM || code[number].operation == ROW_SQUARES;
     for (size_t start = 0, n; start < width; start += n) {
         n = sums_up ? tile_size(start, width) : width - start < TILE ? width - start : TILE;
+        if (sums_up) {
+            const struct instruction *p = &code[first];
+            double sum;
+            if (add_narrow(p, end - first, &operands[p->target], at[p->target] + 2 * start, n, &sum)) {
+                add_tile(&sums[-2 - p[1].b], sum, start, width, (double *)at[p[1].target]);
+                continue;
+            }
+        }
         for (size_t number = first; number < end; number++) {
             const struct instruction *p = &code[number];
             if (loads > 1) prefetch(code + first, end - first, number - first, end - first, operands, at, start + n, n);
@@ -564,7 +654,7 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
                 add_tile(&sums[-2 - p->b], kernels->sum(a, n, p->operation == ROW_SQUARES), start, width, (double *)at[p->target]);
                 break;
             case ROW_MAX: {
-                float *result = (float *)at[p->target], most = largest(a, n);
+                float *result = (float *)at[p->target], most = kernels->largest(a, n);
                 if (start == 0 || most > *result || most != most) *result = most;
                 break;
             }
@@ -662,7 +752,7 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
     PAIRWISE(name, attribute)                                                                                            \
     attribute static void run_##name(RUN_ARGUMENTS)                                                                      \
     {                                                                                                                    \
-        const struct kernels kernels = {sum_##name, exp_##name, logistic_##name, log_##name, stream_##name};                            \
+        const struct kernels kernels = {sum_##name, exp_##name, logistic_##name, log_##name, stream_##name, largest_##name};                            \
         run(code, instructions, constants, constant_count, register_count, operands, operand_count, work, sum_count,     \
             next, &kernels);                                                                                             \
     }
