@@ -23,6 +23,7 @@ NARROW = 64  # elements in a row below which the overhead per row dominates a pr
 _WHOLE = 64 * convert.BLOCK  # elements that all cores share at a time, which bounds what is kept of their rows
 _WIDE = 256  # adjacent columns from which cache lines and pages are well used
 LOOKED_UP = 20  # operations of a program from which a table look-up is faster
+_LOOKED_UP_ALONE = 9  # the same without the helper, of results that are not rounded to 16 bits
 TABLED = 1 << 18  # elements from which a table of all 65,536 results pays off
 
 
@@ -85,8 +86,12 @@ def _elements(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequ
     if any(isinstance(item, list) for item in inputs) or not _broadcast_to(arrays, shape):
         return None
     program = programs.program(function, inputs, outputs)
-    long = program is None or not program.single or program.operations > LOOKED_UP
-    tabled = long and len(arrays) == 1 and arrays[0].shape == shape and arrays[0].size >= TABLED
+    tabled = len(arrays) == 1 and arrays[0].shape == shape and arrays[0].size >= TABLED
+    if tabled and native.runs_programs():
+        tabled = program is None or not program.single or program.operations > LOOKED_UP
+    elif tabled:
+        rounded = any(is_low_precision(target.dtype) for target in targets)
+        tabled = rounded or programs.operations(function, inputs, outputs) > _LOOKED_UP_ALONE
     views, sizes = _merged(shape, [*targets, *arrays])
     if any(view.shape != sizes for view in views[: len(targets)]):
         return None  # an output that keeps several elements in one place

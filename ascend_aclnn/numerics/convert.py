@@ -83,6 +83,21 @@ def in_parts(function: Callable[[Array, Array], None], out: Array, source: Array
 
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_largest: Any = np.maximum.reduce  # the method max calls it through Python
+
+
+def _constant(value: float, dtype: Any) -> Array:
+    """A number as an array without axes, of which NumPy takes half the time that a Python number takes."""
+    return np.array(value, dtype)
+
+
+_HALF_STEP = _constant(13, np.int32)  # bits of float32's fraction beyond those of float16
+_HALF_BITS = _constant(-0x70000001, np.int32)  # without the sign's extension below bit 31
+_HALF_UP, _HALF_DOWN = _constant(2.0**112, np.float32), _constant(2.0**-112, np.float32)
+_EXPONENT = _constant(0x7F800000, np.int32)
+_LEAST_EXPONENT, _MOST_EXPONENT = np.int32((127 - 14) << 23), np.int32((127 + 100) << 23)
+_SHIFT = _constant((13 << 23) | (1 << 22), np.int32)
+_SIGN = _constant(-0x8000, np.int16)
 
 
 def _by_helper(source: Array, target: Array) -> bool:
@@ -188,15 +203,16 @@ def _decode_half(source: Array, out: Array) -> None:
     # Infinity and NaN are the largest codes of either sign. They are rare: leave such a piece to NumPy.
     if bits.size == 0:
         return
-    if bits.max() >= 0x7C00 or source.view(np.uint16).max() >= 0xFC00 or not out.flags.c_contiguous:
+    special = _largest(bits, None) >= 0x7C00 or _largest(source.view(np.uint16), None) >= 0xFC00
+    if special or not out.flags.c_contiguous:
         with np.errstate(all="ignore"):
             np.copyto(out, source)
         return
     moved = out.view(np.int32)
     np.copyto(moved, bits)
-    np.left_shift(moved, 13, out=moved)
-    np.bitwise_and(moved, -0x70000001, out=moved)  # the sign's extension below bit 31
-    np.multiply(out, np.float32(2.0**112), out=out)
+    np.left_shift(moved, _HALF_STEP, moved)
+    np.bitwise_and(moved, _HALF_BITS, moved)
+    np.multiply(out, _HALF_UP, out)
 
 
 # ------------------------------------------------------------------------------------------------------- rounding
@@ -277,36 +293,38 @@ def _encode_half(dst: Array, src: Array, work: Optional[Array]) -> None:
     """float32 -> float16, exact for every input; faster than NumPy's conversion, also for subnormals and overflow.
 
     Adding and subtracting 1.5 * 2^(e + 13), e the value's exponent, leaves the bits that float16 has; e stops at -14,
-    below which float16 is spaced evenly. Times 2^-112 the result has them in float32's places, 13 bits up.
+    below which float16 is spaced evenly. Times 2^-112 the result has them in float32's places, 13 bits up. The sign, lost
+    where the value becomes zero, is added in 16 bits, which are half the bytes.
     """
     if src.size == 0:
         return
     if not src.flags.c_contiguous:
-        np.copyto(scratch("half.source", src.shape, np.float32), src)
-        src = scratch("half.source", src.shape, np.float32)
-    bits = src.view(np.int32)
+        packed = scratch("half.source", src.shape, np.float32)
+        np.copyto(packed, src)
+        src = packed
     shift = scratch("half.shift", src.shape, np.float32)
     value = scratch("half.value", src.shape, np.float32) if work is None else work
+    sign = scratch("half.sign", src.shape, np.int16)
     exponent, code = shift.view(np.int32), value.view(np.int32)
+    result = dst.view(np.int16)
 
-    np.bitwise_and(bits, 0x7F800000, out=exponent)
+    np.bitwise_and(src.view(np.int32), _EXPONENT, exponent)
     # clip, because maximum with a scalar is not vectorised; the upper end keeps the shift finite
-    np.clip(exponent, (127 - 14) << 23, (127 + 100) << 23, out=exponent)
-    overflow = bool(exponent.max() >= (127 + 16) << 23)  # or infinity, or NaN
-    np.add(exponent, (13 << 23) | (1 << 22), out=exponent)
-    np.add(src, shift, out=value)
-    np.subtract(value, shift, out=value)
+    exponent.clip(_LEAST_EXPONENT, _MOST_EXPONENT, exponent)
+    overflow = _largest(exponent, None) >= (127 + 16) << 23  # or infinity, or NaN
+    np.add(exponent, _SHIFT, exponent)
+    np.add(src, shift, value)
+    np.subtract(value, shift, value)
 
-    np.multiply(value, np.float32(2.0**-112), out=value)
-    np.right_shift(code, 13, out=code)
+    np.multiply(value, _HALF_DOWN, value)
+    np.right_shift(code, _HALF_STEP, code)
     if overflow:
         np.copyto(code, 0x7C00, where=np.abs(src) >= 65520)
         np.copyto(code, 0x7E00, where=np.isnan(src))
-    sign = exponent
-    np.right_shift(bits, 31, out=sign)  # the sign was lost where the value became zero
-    np.bitwise_and(sign, 0x8000, out=sign)
-    np.bitwise_or(code, sign, out=code)
-    np.copyto(dst.view(np.int16), code, casting="unsafe")
+    np.copyto(sign, np.signbit(src, scratch("half.negative", src.shape, np.bool_)))
+    np.multiply(sign, _SIGN, sign)
+    np.copyto(result, code, casting="unsafe")
+    np.bitwise_or(result, sign, result)
 
 
 def _round_double(dst: Array, src: Array) -> None:

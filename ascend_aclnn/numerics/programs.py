@@ -436,8 +436,18 @@ def program(
 
     ``row_axes``: how many of the last axes of ``like`` the formula works along, 0 for an element-wise one.
     """
-    if not native.runs_programs():
-        return None
+    return _traced(function, inputs, outputs, row_axes, like) if native.runs_programs() else None
+
+
+def operations(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
+    """The operations of an element-wise formula, counted in additions; infinity where it cannot be traced."""
+    traced = _traced(function, inputs, outputs)
+    return math.inf if traced is None or not traced.single else traced.operations
+
+
+def _traced(
+    function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], row_axes: int = 0, like: Any = None
+) -> Optional[Program]:
     if all(item.dtype == BOOL for item in (*inputs, *outputs) if isinstance(item, np.ndarray)):
         return None  # NumPy works on bytes, programs on masks of 32 bits
     key: list[Any] = [row_axes]
@@ -497,4 +507,4 @@ def trace(
     return Program(notes, several, [None if output is None else output.dtype for output in outputs], floats)
 
 
-__all__ = ["DIMS", "Program", "Traced", "Untraceable", "program", "trace"]
+__all__ = ["DIMS", "Program", "Traced", "Untraceable", "operations", "program", "trace"]

@@ -183,14 +183,27 @@ _local = threading.local()
 KEPT = 1 << 22
 
 
-def scratch(name: str, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+_MOST_VIEWS = 256
+
+
+def scratch(name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     """Uninitialised memory of the calling thread, by name; valid until the thread asks for that name again."""
-    dtype = np.dtype(dtype)
-    nbytes = math.prod(shape) * dtype.itemsize
+    views: dict[Any, Array] = _local.__dict__.setdefault("views", {})
+    key = (name, shape, dtype)
+    view = views.get(key)
+    if view is not None:
+        return view
+    kind = np.dtype(dtype)
+    nbytes = math.prod(shape) * kind.itemsize
     memories: dict[str, npt.NDArray[np.uint8]] = _local.__dict__.setdefault("scratch", {})
     memory = memories.get(name)
     if memory is None or memory.nbytes < nbytes:
         memory = np.empty(nbytes, np.uint8)
-        if nbytes <= KEPT:  # scratch for a giant row is not kept
-            memories[name] = memory
-    return memory[:nbytes].view(dtype).reshape(shape)
+        if nbytes > KEPT:  # scratch for a giant row is not kept
+            return memory.view(kind).reshape(shape)
+        memories[name] = memory
+        views.clear()  # they would keep the memory that this one replaces
+    elif len(views) >= _MOST_VIEWS:
+        views.clear()
+    views[key] = memory[:nbytes].view(kind).reshape(shape)
+    return views[key]
