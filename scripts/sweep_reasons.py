@@ -40,7 +40,7 @@ SLOWER = {
     "norm: group_norm": "mean and variance are float64 sums in one order; the norm is a second pass",
     "norm: batch_norm": "mean and variance are float64 sums over planes",
     "norm: add_rms_norm": "the sum is rounded to the data type before its norm, as in the kernel, in a pass of its own",
-    "index: index": "NumPy gathers into a copy",
+    "index: index": "NumPy gathers row by row",
     "index: index_add": "rows are gathered by runs, added up in float64 and rounded once",
     "index: index_put_impl": "NumPy scatters row by row into memory that it has to read as well",
     "index: gather": "NumPy gathers element by element, after the indices have been checked",
@@ -91,15 +91,13 @@ SLOWER_ALONE = {
 
 LARGER = {
     "math: unique2": "a sorted copy of all elements with their places",
-    "index: index_add": "the gathered rows of a block in float64",
-    "index: index": "a copy of the result",
-    "index: masked_select": "the places of the selected elements, 8 bytes each",
-    "index: nonzero": "the coordinates of each axis, before they are joined",
+    "index: masked_select": "the selected elements, before they are stored",
+    "index: nonzero": "room for the coordinates of all elements, and those that are not 0 before they are stored",
     "matmul: mm": "both operands in float32, as BLAS takes them",
     "matmul: addmm": "both operands in float32, as BLAS takes them",
     "matmul: batch_mat_mul": "both operands and the product in float32, as BLAS takes them",
     "conv: convolution": "the padded input in float32, and one product",
-    "attention: flash_attention_score": "the scores of a block of queries with all keys",
+    "attention: flash_attention_score": "queries, keys and values in float32, and the scores of a block of queries on each thread",
     "math: cumsum": "float64 sums of a block, whose columns are whole",
 }
 

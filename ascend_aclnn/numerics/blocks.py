@@ -364,7 +364,7 @@ def _cuts(
         return
     step = max(1, min(block * n // size, max(SMALL * n // size, -(-n // least))))
     if axis == len(shape) - 1:
-        step = max(step, min(_WIDE, 4 * block * n // size))
+        step = max(step, min(_WIDE, 2 * block * n // size))
     if axis in singly:
         step = 1
     for i in range(0, n, step):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ascend_aclnn import native
-from ascend_aclnn.numerics.convert import codes, move, round_into, rows_per_block, widen
+from ascend_aclnn.numerics.convert import BLOCK, codes, move, round_into, rows_per_block, widen
 from ascend_aclnn.numerics.threads import Array, for_blocks
 
 
@@ -19,7 +19,7 @@ def add_rows(out: Array, x: Array, order: Array, rows: Array, values: Array) -> 
     hit = rows[starts]
     columns = x.shape[1]
     # A block has the runs that begin in a range of places.
-    cuts = np.searchsorted(starts, np.arange(0, len(rows), rows_per_block(columns)))
+    cuts = np.searchsorted(starts, np.arange(0, len(rows), rows_per_block(columns, BLOCK)))
     cuts = np.append(cuts, len(starts))
     ends = np.append(starts, len(rows))[cuts]
 

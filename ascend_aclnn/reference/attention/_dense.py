@@ -25,7 +25,9 @@ SLOPE_TYPES = (_SLOPES, _ROOT_SLOPES)  # of a bias that is made from one slope p
 
 _LARGEST_HALF = np.float32(65504)
 _LEAST = np.finfo(np.float32).min
-_SCORES = 1 << 22  # elements of one block of scores
+_SCORES = 1 << 20  # elements of one block of scores
+_GRADIENT_SCORES = 1 << 22  # the same for gradients of keys and values, which are added up block by block
+_ROWS = 64  # BLAS multiplies blocks of so many rows as it multiplies the whole
 _TOGETHER = 1 << 17  # elements of scores up to which heads, and then batches, are computed together
 _WIDENED = 1 << 19  # elements of keys that are widened together
 COPIES = 8  # softmaxMax and softmaxSum hold each number so many times
@@ -145,8 +147,11 @@ class Attention(NamedTuple):
     drop_mask: Optional[Array]  # one bit per score; 1: kept
     halves: bool = False  # products and scaled products are rounded to FLOAT16 (saturated), as the cube's output is
 
-    def blocks(self) -> list[list[_HeadBlock]]:
-        """All scores, in lists of blocks. The blocks of one list share their keys and are computed one after the other."""
+    def blocks(self, most: int = _SCORES) -> list[list[_HeadBlock]]:
+        """All scores, in lists of blocks of at most so many, or of ``_ROWS`` queries.
+
+        The blocks of one list share their keys and are computed one after the other.
+        """
         batches, queries, heads, keys = len(self.query), self.query.shape[2], self.key.shape[1], self.key.shape[2]
         size = max(1, self.query.shape[1] // max(1, heads) * queries * keys)  # scores of one key head
         together = min(max(1, _TOGETHER // size), max(1, heads))
@@ -154,7 +159,8 @@ class Attention(NamedTuple):
         if is_low_precision(self.key.dtype):  # each block widens its keys
             fitting = max(1, _WIDENED // max(1, keys * self.key.shape[3]))
             together, several = min(together, fitting), max(1, min(several, fitting // max(1, heads)))
-        step = max(1, min(queries, _SCORES * queries // size))
+        step = max(1, min(queries, most * queries // size))
+        step = max(_ROWS, step - step % _ROWS) if step < queries else step
         return [
             [
                 _HeadBlock(
@@ -268,6 +274,7 @@ def forward(attention: Attention, layout: str) -> tuple[Array, Array, None, Arra
             outputs[rows] = np.matmul(scores, widen(value[block.batches, block.heads])[:, :, None]) / divisor
             row_maxima[rows] = block_max
             row_sums[rows] = exp_sum
+            del scores, factors  # before the next block's
 
     for_blocks(len(blocks), 1, run)
     return row_max, row_sum, None, in_layout(output, layout)
@@ -298,7 +305,7 @@ def backward(
     if output is not None and output.size:
         products = heads_first(grad, layout, heads) * heads_first(output, layout, heads)
         deltas = _grouped(products.sum(-1, keepdims=True), shared)
-    blocks = attention.blocks()
+    blocks = attention.blocks(_GRADIENT_SCORES)
 
     def run(low: int, high: int) -> None:
         for block in itertools.chain(*blocks[low:high]):

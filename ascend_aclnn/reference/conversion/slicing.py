@@ -137,11 +137,11 @@ def unfold_grad(grad: Array, sizes: Sequence[int], dim: int, size: int, step: in
 # ------------------------------------------------------------------------------------------------- selection
 
 
-@reference("aclnnMaskedSelect")
+@reference("aclnnMaskedSelect", stored=("self",))
 def masked_select(x: Array, mask: Array) -> Any:
     """The elements where the mask is not 0, in their order."""
     x, mask = np.broadcast_arrays(x, mask)
-    return x[mask != 0]
+    return x[mask if mask.dtype == np.bool_ else mask != 0]
 
 
 @reference("aclnnCoalesceSparse")

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import BLOCK, Array, for_blocks, rows_per_block
 from ascend_aclnn.reference._pointwise import is_whole
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import vectors
@@ -140,13 +140,27 @@ reference("aclnnNanMedianDim", along=_given_dim)(lambda x, dim, keepdim: _along(
 @reference("aclnnNonzero")
 def nonzero(x: Array) -> Any:
     """The coordinates of all elements that are not 0, one row each."""
-    return np.argwhere(x != 0)
+    if x.size <= BLOCK:
+        return np.argwhere(x)
+    step = rows_per_block(x.size // len(x))
+    counts = [np.count_nonzero(x[low : low + step]) for low in range(0, len(x), step)]
+    ends = np.cumsum([0, *counts])
+    result = np.empty((ends[-1], x.ndim), np.int64)
+
+    def find(low: int, high: int) -> None:
+        block = low // step
+        rows = result[ends[block] : ends[block + 1]]
+        for axis, places in enumerate(np.nonzero(x[low:high])):
+            np.add(places, 0 if axis else low, out=rows[:, axis])
+
+    for_blocks(len(x), step, find)
+    return result
 
 
 @reference("aclnnNonzeroV2")
 def nonzero_v2(x: Array) -> Any:
     """The coordinates of all elements that are not 0, one column each."""
-    return np.argwhere(x != 0).T
+    return nonzero(x).T
 
 
 # ------------------------------------------------------------------------------------------------- different ones

@@ -144,13 +144,26 @@ def subscripts(x: Array, indices: Sequence[Array]) -> tuple[Any, ...]:
     return tuple(result)
 
 
+def _in_rows(x: Array, rows: Array, out: Array) -> bool:
+    """Gathers whole rows into the output; False, with nothing written, where it has another size or layout."""
+    width = x.size // len(x)
+    fits = out.size == rows.size * width and out.dtype == x.dtype and out.flags.c_contiguous and x.flags.c_contiguous
+    if fits:
+        gather_rows(x.reshape(len(x), width), rows.reshape(-1), out.reshape(rows.size, width))
+    return fits
+
+
 @reference("aclnnIndex", raw=True)
 def index(x: Array, indices: Sequence[Array], *, out: tuple[Array]) -> None:
     """x[i, j, ...] as NumPy has it."""
     if x.size == 0 or out[0].size == 0:
         return
     x = x.reshape(1) if x.ndim == 0 else x
-    gathered = codes(x)[subscripts(x, indices)]
+    at = subscripts(x, indices)
+    rows = at[0]
+    if len(at) == 1 and not isinstance(rows, slice) and rows.dtype != np.bool_ and _in_rows(x, rows, out[0]):
+        return
+    gathered = codes(x)[at]
     if gathered.size != out[0].size:
         raise DataError("indices", f"name an output of shape {gathered.shape}; out has {out[0].shape}")
     _store(out[0], np.ascontiguousarray(gathered).view(x.dtype))
