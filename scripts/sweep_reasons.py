@@ -97,7 +97,7 @@ LARGER = {
     "matmul: addmm": "both operands in float32, as BLAS takes them",
     "matmul: batch_mat_mul": "both operands and the product in float32, as BLAS takes them",
     "conv: convolution": "the padded input in float32, and one product",
-    "attention: flash_attention_score": "queries, keys and values in float32, and the scores of a block of queries on each thread",
+    "attention: flash_attention_score": "queries, keys and values in float32, and a block of scores on each thread",
     "math: cumsum": "float64 sums of a block, whose columns are whole",
 }
 

@@ -367,7 +367,7 @@ class Program:
         """The calling thread's memory for values between phases, or between two passes over a row."""
         one_row = (1,) * (len(sizes) - 1) + tuple(sizes[-1:])
         return [
-            scratch(f"programs.{number}", one_row if of_a_row else sizes, np.float32)
+            scratch(f"programs.{number}", one_row if of_a_row else tuple(sizes), np.float32)
             for number, of_a_row in enumerate(self._memory)
         ]
 
