@@ -8,7 +8,6 @@ import itertools
 import math
 import os
 import threading
-from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any, Callable, Optional
 
