@@ -62,6 +62,8 @@ def _with_number(function: Callable[..., Any]) -> Callable[..., Arrays]:
     def walk(*arguments: Any) -> Arrays:
         *lists, scalar = arguments
         value = _value(scalar) if lists[0] else 0
+        if type(value) is float:  # the same for all
+            return [function(*tensors, value) for tensors in zip(*lists)]
         return [function(*tensors, number(value, tensors[0])) for tensors in zip(*lists)]
 
     return walk
@@ -172,7 +174,7 @@ def round_off_number(x: Arrays, round_mode: Union[int, Array]) -> Arrays:
 def _norm(x: Array, order: float) -> Any:
     """(sum of |x|^order)^(1 / order), summed in float64; the largest and smallest for the infinities."""
     if order == 2 and x.dtype.kind == "f":
-        return np.sqrt(np.square(x, dtype=np.float64).sum())  # without further arrays of its size
+        return math.sqrt(np.add.reduce(np.square(x, dtype=np.float64), None))  # without further arrays of its size
     magnitudes = np.abs(x).astype(np.float64)
     if math.isinf(order):
         extreme = np.max if order > 0 else np.min
@@ -193,7 +195,11 @@ def norms(x: Arrays, scalar: float, *, out: tuple[Arrays]) -> None:
     Of any order, as the documents of A2 and A3 say; those of Ascend 950 know 1, 2 and infinity.
     """
     for tensor, destination in zip(x, out[0]):
-        round_into(destination, np.full(destination.shape, _norm(widen(tensor), float(scalar))))
+        norm = _norm(widen(tensor), float(scalar))
+        if destination.dtype == np.float32:
+            destination[...] = norm
+        else:
+            round_into(destination, np.full(destination.shape, norm))
 
 
 @reference("aclnnForeachNonFiniteCheckAndUnscale")
@@ -218,7 +224,7 @@ for _names, _binary in (
 
 def _lerp(start: Array, end: Array, weight: Any) -> Any:
     """From start for weights between -1/2 and 1/2, unlike aclnnLerp."""
-    return between(start, end, weight, np.abs(weight) < 0.5)
+    return between(start, end, weight, (abs(weight) if type(weight) is float else np.abs(weight)) < 0.5)
 
 
 rows(_foreach("LerpList"), _three(_lerp))

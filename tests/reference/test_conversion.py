@@ -278,6 +278,14 @@ def test_triangles(dtype: Any, diagonal: int) -> None:
         same(changed, expected)
 
 
+@pytest.mark.parametrize("dtype", [np.dtype(bool), BF16, I64], ids=str)
+@pytest.mark.parametrize("diagonal", [-140, 0, 1, 200])
+def test_triangles_of_many_rows(dtype: Any, diagonal: int) -> None:
+    x = sample((300, 270), dtype)
+    same(ops.tril(x, diagonal), np.tril(x, diagonal))
+    same(ops.triu(x, diagonal), np.triu(x, diagonal))
+
+
 @pytest.mark.parametrize("diagonal", [-2, 0, 1])
 @pytest.mark.parametrize("dtype", [F32, BF16, I64], ids=str)
 def test_diagonals(dtype: Any, diagonal: int) -> None:

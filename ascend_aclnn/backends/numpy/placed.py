@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -28,6 +30,7 @@ class Layout(NamedTuple):
     strides: tuple[int, ...]
     low: int  # the bytes that are touched
     high: int
+    view: Callable[[Memory, int], npt.NDArray[Any]]  # makes the array of a tensor at an address
 
 
 class Tensors(NamedTuple):
@@ -35,6 +38,9 @@ class Tensors(NamedTuple):
 
     numbers: Sequence[int]
     is_list: bool
+
+
+_FEW_PAIRS = 16  # of tensors, up to which comparing each is faster than sorting
 
 
 class PlacedCall:
@@ -53,7 +59,7 @@ class PlacedCall:
         # On the emulated device, which leaves what CANN leaves.
         self._runner = Runner(operator, entry, soc.product)
         self._layouts = layouts
-        self._views = [None if layout is None else _view(layout) for layout in layouts]
+        self._views = [None if layout is None else layout.view for layout in layouts]
         self._arguments = [_host_value(value) for value in values]  # of each parameter, but for the tensors
         self._tensors = [(at, value) for at, value in enumerate(values) if type(value) is Tensors]
         self._raw = entry.raw
@@ -75,8 +81,7 @@ class PlacedCall:
             or spec.dtype.numpy is None
             or spec.format.private
             or (channels_first and spec.format in (Format.NHWC, Format.NDHWC))
-            for spec in specs
-            if spec is not None
+            for spec in {id(spec): spec for spec in specs if spec is not None}.values()  # lists have many of few kinds
         )
 
     def place(self, memory: Memory, addresses: Sequence[int]) -> Callable[[], None]:
@@ -104,11 +109,20 @@ class PlacedCall:
 
     def _overlap(self, addresses: Sequence[int]) -> bool:
         """True where written memory may overlap read memory."""
+        if len(self._written) * len(self._read) <= _FEW_PAIRS:
+            for number, low, high in self._written:
+                start, end = addresses[number] + low, addresses[number] + high
+                for other, first, last in self._read:
+                    if addresses[other] + first < end and start < addresses[other] + last:
+                        return True
+            return False
+        read = sorted([(addresses[number] + low, addresses[number] + high) for number, low, high in self._read])
+        starts = [start for start, _ in read]
+        ends = [*itertools.accumulate([end for _, end in read], max)]  # the furthest of all that start before the next
         for number, low, high in self._written:
-            start, end = addresses[number] + low, addresses[number] + high
-            for other, first, last in self._read:
-                if addresses[other] + first < end and start < addresses[other] + last:
-                    return True
+            before = bisect.bisect_left(starts, addresses[number] + high)
+            if before and addresses[number] + low < ends[before - 1]:
+                return True
         return False
 
 
@@ -128,13 +142,22 @@ def layout_of(spec: TensorSpec) -> Optional[Layout]:
     size = dtype.itemsize
     strides = tuple(s * size if n > 1 else 0 for n, s in zip(spec.shape, spec.strides))  # of one element: any number
     low, high = spec.span
-    return Layout(spec.shape, dtype, spec.offset * size, strides, low * size, high * size)
+    start = spec.offset * size
+    return Layout(
+        spec.shape,
+        dtype,
+        start,
+        strides,
+        low * size,
+        high * size,
+        _view(spec.shape, dtype, start, strides, low == high),
+    )
 
 
-def _view(layout: Layout) -> Callable[[Memory, int], npt.NDArray[Any]]:
-    """A function that makes the array of a tensor at an address."""
-    shape, dtype, start, strides, low, high = layout
-    if low == high:
+def _view(
+    shape: tuple[int, ...], dtype: np.dtype[Any], start: int, strides: tuple[int, ...], is_empty: bool
+) -> Callable[[Memory, int], npt.NDArray[Any]]:
+    if is_empty:
         return lambda memory, address: np.empty(shape, dtype)
     array = np.ndarray
     return lambda memory, address: array(shape, dtype, memory, address + start, strides)

@@ -6,10 +6,11 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, where
+from ascend_aclnn.numerics import Array, set_all, where
 from ascend_aclnn.reference import _special as special
-from ascend_aclnn.reference._arrays import cast_into
+from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._pointwise import extreme, floats, is_whole, keep_whole, number, on_floats, rows, sign
+from ascend_aclnn.reference._rows import codes
 from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------------ functions of reals
@@ -79,8 +80,15 @@ for _names, _function in (
 ):
     rows(_names, _function)
 
-rows("InplaceOne", np.ones_like)
-rows("InplaceZero", np.zeros_like)
+
+@reference("aclnnInplaceOne", raw=True)
+def ones(x: Array, *, out: tuple[Array]) -> None:
+    set_all(out[0], codes(converted(1, x.dtype)).reshape(-1)[0])
+
+
+@reference("aclnnInplaceZero", raw=True)
+def zeros(x: Array, *, out: tuple[Array]) -> None:
+    set_all(out[0], codes(converted(0, x.dtype)).reshape(-1)[0])
 
 
 def _round_decimals(x: Array, decimals: int) -> Any:
