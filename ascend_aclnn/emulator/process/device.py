@@ -68,6 +68,9 @@ if TYPE_CHECKING:  # imported by their users: the process should start soon
     from ascend_aclnn.emulator.process.faults import Faults
 
 BOUND = 1 << 14  # plans on addresses that are kept ready
+# Plans on addresses that are remembered as bound once. Only those that come again are kept: in training most do not, and keeping
+# each of them fills the processor's caches.
+SEEN = 1 << 12
 MAP_FIXED = 0x10
 
 
@@ -101,6 +104,7 @@ class Device:
         self.backend = backend
         self.soc = find_soc(backend.soc)
         self._bound = 0
+        self._seen: set[int] = set()  # of plans on addresses that were bound of late
         self._calls = {
             Call.PREPARE: self.prepare,
             Call.LAUNCH: self.launch_alone,
@@ -344,6 +348,12 @@ class Device:
         if self.tells_unwritten:
             bound = unwritten.around(self.memory, bound)
         if plan.once or plan.operator.data_dependent:  # its tensors change their shapes
+            return bound
+        again = hash((plan, addresses))
+        if again not in self._seen:
+            if len(self._seen) >= SEEN:
+                self._seen.clear()
+            self._seen.add(again)
             return bound
         if self._bound >= BOUND:
             self._bound = 0

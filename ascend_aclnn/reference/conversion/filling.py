@@ -88,7 +88,8 @@ _BAND = 128  # rows whose part of the diagonal is treated as one
 def _corner(height: int, width: int, diagonal: int, upper: bool, dtype: np.dtype[Any]) -> Array:
     """All bits of what is inside the triangle in a part of a band, none outside; the same for all bands but the outer ones."""
     lower = np.tri(height, width, diagonal, bool)
-    return np.where(lower if upper else ~lower, dtype.type(0), ~dtype.type(0))
+    corner: Array = np.where(lower if upper else ~lower, dtype.type(0), ~dtype.type(0))
+    return corner
 
 
 def _triangle(x: Array, dst: Array, diagonal: int, upper: bool) -> None:
