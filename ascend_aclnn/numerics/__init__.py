@@ -28,7 +28,7 @@ from ascend_aclnn.numerics.convert import (
     widened,
     workplace,
 )
-from ascend_aclnn.numerics.products import matmul, multiply_bf16
+from ascend_aclnn.numerics.products import matmul, matmul_few_rows, multiply_bf16
 from ascend_aclnn.numerics.rows import add_rows
 from ascend_aclnn.numerics.sums import add_columns, row_maximum, running_sum, sum_of_squares, sum_over, sum_type
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, thread_count
@@ -54,6 +54,7 @@ __all__ = [
     "is_integer",
     "is_low_precision",
     "matmul",
+    "matmul_few_rows",
     "move",
     "multiply_bf16",
     "prepared",

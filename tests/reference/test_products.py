@@ -36,6 +36,16 @@ def test_matmul(left: tuple[int, ...], right: tuple[int, ...], dtype: Any) -> No
     assert_near(np.asarray(ops.matmul(a, b)), expected, TOLERANCE, floor=1e-30, dtype=dtype)
 
 
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("rows,inner,columns", [(4, 256, 1024), (16, 64, 2047), (15, 1000, 67), (3, 2, 200_000)])
+def test_few_rows_in_pieces(rows: int, inner: int, columns: int, dtype: Any) -> None:
+    """Each piece is where it belongs, and results do not depend on strides."""
+    a, b = numbers(rows, inner, dtype=dtype), numbers(columns, inner, dtype=dtype).T
+    product = ops.mm(a, b)
+    assert_near(product, np.matmul(*wide(a, b)), TOLERANCE, floor=1e-30, dtype=dtype)
+    np.testing.assert_array_equal(product.view(np.uint16), ops.mm(a, np.ascontiguousarray(b)).view(np.uint16))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_batches(dtype: Any) -> None:
     a, b, x = numbers(6, 3, 4, dtype=dtype), numbers(6, 4, 5, dtype=dtype), numbers(6, 3, 5, dtype=dtype)

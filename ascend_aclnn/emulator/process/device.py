@@ -70,7 +70,7 @@ if TYPE_CHECKING:  # imported by their users: the process should start soon
 BOUND = 1 << 14  # plans on addresses that are kept ready
 # Plans on addresses that are remembered as bound once. Only those that come again are kept: in training most do not, and keeping
 # each of them fills the processor's caches.
-SEEN = 1 << 12
+SEEN = 1 << 10
 MAP_FIXED = 0x10
 
 

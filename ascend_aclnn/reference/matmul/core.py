@@ -10,7 +10,16 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import BLOCK, Array, is_low_precision, matmul, multiply_bf16, round_into, widen
+from ascend_aclnn.numerics import (
+    BLOCK,
+    Array,
+    is_low_precision,
+    matmul,
+    matmul_few_rows,
+    multiply_bf16,
+    round_into,
+    widen,
+)
 from ascend_aclnn.reference._unchanged import of_unchanged
 from ascend_aclnn.reference.declare import reference
 
@@ -33,10 +42,14 @@ def operand(x: Array, cube_math_type: int) -> Array:
 _FEW_ROWS = 16  # of the first operand: with more of them the product takes longer than widening the second one
 
 
+def _are_few_rows(a: Array, b: Array) -> bool:
+    return a.ndim == b.ndim == 2 and len(a) <= _FEW_ROWS and is_low_precision(b.dtype)
+
+
 def _cube_operands(a: Array, b: Array, cube_math_type: int) -> tuple[Array, Array]:
     """Both operands. The second one is only widened once while its bytes stay the same, where that is most of the work."""
     left = _cube_operand(a, cube_math_type)
-    if a.ndim == b.ndim == 2 and len(a) <= _FEW_ROWS and is_low_precision(b.dtype):
+    if _are_few_rows(a, b):
         return left, of_unchanged(widen, [b])
     return left, _cube_operand(b, cube_math_type)
 
@@ -44,7 +57,9 @@ def _cube_operands(a: Array, b: Array, cube_math_type: int) -> tuple[Array, Arra
 def product(a: Array, b: Array, cube_math_type: int = 0) -> Array:
     """a @ b, with the broadcasting of batches and the vectors of np.matmul."""
     narrow = multiply_bf16(a, b)
-    return narrow if narrow is not None else matmul(*_cube_operands(a, b, cube_math_type))
+    if narrow is not None:
+        return narrow
+    return (matmul_few_rows if _are_few_rows(a, b) else matmul)(*_cube_operands(a, b, cube_math_type))
 
 
 def _as(factor: Any, term: Array) -> Any:
@@ -67,12 +82,13 @@ def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> An
 def plain_product(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array]) -> None:
     if multiply_bf16(a, b, out[0]) is not None or (a.ndim > 2 and _by_batches(a, b, out[0])):
         return
-    (a, b), target = _cube_operands(a, b, cube_math_type), out[0]
+    multiply, target = matmul_few_rows if _are_few_rows(a, b) else matmul, out[0]
+    a, b = _cube_operands(a, b, cube_math_type)
     fits = a.shape[:-2] == b.shape[:-2] and target.shape == (*a.shape[:-1], b.shape[-1]) and a.dtype == b.dtype
     if fits and a.ndim > 1 and target.dtype == a.dtype and target.flags.c_contiguous and target.flags.aligned:
-        matmul(a, b, target)
+        multiply(a, b, target)
     else:
-        round_into(target, product(a, b))
+        round_into(target, multiply(a, b))
 
 
 _AT_ONCE = 8 * BLOCK  # elements of both operands and the product
