@@ -54,6 +54,7 @@ class Reader:
     """What the libraries write into a file while programs run. A finding's ``times`` says how often it was seen."""
 
     def __init__(self, path: Union[str, Path], patterns: Sequence[tuple[str, str]] = ()) -> None:
+        self.processes: set[int] = set()  # those that have loaded the emulated libraries
         self.printed: list[dict[str, Any]] = []  # by the process that has it, at once
         # Between processes, or of one whose tasks another process may have put in order.
         self.compared: list[dict[str, Any]] = []
@@ -71,10 +72,11 @@ class Reader:
         for record in records:
             if "journal" in record:
                 continue
-            key = record["process"], record["finding"]
+            self.processes.add(record["process"])
+            key = record["process"], record.get("finding", 0)
             if "times" in record:
                 self._by_number[key]["times"] = record["times"]
-            else:
+            elif "finding" in record:
                 self._by_number[key] = {**record, "times": 1}
                 self.printed.append(self._by_number[key])
         journal = [record for record in records if "journal" in record]
@@ -119,6 +121,11 @@ def run(executable: str, program: Sequence[str], environment: Mapping[str, str],
     for finding in reader.compared:
         times = f"; seen {finding['times']} times" if finding["times"] > 1 else ""
         print(f"EMULATOR_VALIDATE: {finding['identifier']}: {finding['text']}{times}", file=sys.stderr)
+    if not reader.processes:
+        print(
+            "EMULATOR_VALIDATE: the program has not loaded the emulated libraries: nothing was compared",
+            file=sys.stderr,
+        )
     findings = [*reader.printed, *reader.compared]
     if report.json is not None:
         text = json.dumps({"version": 1, "program": list(program), "status": status, "findings": findings}, indent=1)

@@ -49,6 +49,7 @@ _KINDS = (
 )
 _FIXTURES = ("aclnn_backend", "aclnn_device", "aclnn_stream")
 _PASSED = pytest.StashKey[bool]()
+_VALIDATED = pytest.StashKey["_Validated"]()
 _FINDINGS = pytest.StashKey[validation.Reader]()
 # Of the printed findings, how many; of those between processes, how often each has occurred.
 _REPORTED = pytest.StashKey[tuple[int, dict[str, int]]]()
@@ -199,13 +200,25 @@ def _validate(config: pytest.Config, kinds: str) -> None:
     config.stash[_FINDINGS], config.stash[_REPORTED] = validation.Reader(path, patterns), (0, {})
 
 
+class _Validated:
+    """What --aclnn-validate has seen of a test."""
+
+    def __init__(self, on_device: bool) -> None:
+        self.on_device, self.meant, self.others = on_device, False, False
+
+
 def _new_findings(item: pytest.Item) -> list[str]:
     """The findings since the last time, without warnings and those that the test causes on purpose."""
     config = item.config
+    backends = getattr(getattr(item, "callspec", None), "params", {})
+    on_device = "emulator" in (backends.get("aclnn_backend"), backends.get("aclnn_module_backend"))
+    validated = item.stash.setdefault(_VALIDATED, _Validated(on_device or config.getoption("--aclnn-emulator")))
     expected = [pattern for marker in item.iter_markers("aclnn_findings") for pattern in marker.args or ("*",)]
     reader = config.stash.get(_FINDINGS, None)
+    before = 0 if reader is None else len(reader.processes)
     if reader is None or not reader.update():
         return []
+    validated.on_device = validated.on_device or len(reader.processes) > before
     count, reported = config.stash[_REPORTED]
     compared = {f"{f['identifier']}: {f['text']}": f["times"] for f in reader.compared}
     printed = [f"{f['identifier']}: {f['text']}" for f in reader.printed[count:] if f["severity"] == "error"]
@@ -213,7 +226,23 @@ def _new_findings(item: pytest.Item) -> list[str]:
     config.stash[_REPORTED] = len(reader.printed), compared
     with contextlib.suppress(OSError, AttributeError):  # this process may have no emulated device, but others
         ctypes.CDLL(None).aclemuForgetFindings()
-    return [text for text in new if not any(fnmatch.fnmatchcase(text.partition(":")[0], each) for each in expected)]
+    others = [text for text in new if not any(fnmatch.fnmatchcase(text.partition(":")[0], each) for each in expected)]
+    validated.meant = validated.meant or len(others) < len(new)
+    validated.others = validated.others or bool(others)
+    return others
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """How much --aclnn-validate has seen: a suite without the emulated device has no findings either."""
+    if config.getoption("--aclnn-validate") is None:
+        return
+    seen = [
+        getattr(report, "aclnn_validated", None) for reports in terminalreporter.stats.values() for report in reports
+    ]
+    tests, meant, others = (sum(values) for values in zip((0, 0, 0), *filter(None, seen)))
+    terminalreporter.write_line(
+        f"--aclnn-validate: {tests} tests on the emulated device, {meant} with findings on purpose, {others} with others"
+    )
 
 
 def _backends(config: pytest.Config) -> list[str]:
@@ -268,6 +297,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.longrepr = "found by --aclnn-validate:\n" + "\n".join(findings)
     elif findings:
         report.sections.append(("--aclnn-validate", "\n".join(findings)))
+    if report.when == "teardown" and _VALIDATED in item.stash:
+        validated = item.stash[_VALIDATED]
+        report.aclnn_validated = [validated.on_device, validated.meant, validated.others]  # type: ignore[attr-defined]
     if report.when == "call":
         item.stash[_PASSED] = report.passed
     if report.failed and call.excinfo is not None and isinstance(call.excinfo.value, failures.AccuracyError):

@@ -777,6 +777,7 @@ def test_the_plugin_fails_tests_with_findings(emulator_home: Path, tmp_path: Pat
     )
     assert "3 failed, 3 passed" in done.stdout, done.stdout + done.stderr
     assert "EMULATOR_VALIDATE" not in done.stdout + done.stderr  # the plugin tells
+    assert "--aclnn-validate: 6 tests on the emulated device, 2 with findings on purpose, 3 with others" in done.stdout
     named = re.findall(r"^sync/read-after-write: (\S+ \S+) \(.* is not ordered after (\S+ \S+) \(", done.stdout, re.M)
     assert named == [("aclnnAdd self", "aclnnMul out")] * 3
 

@@ -270,6 +270,8 @@ __attribute__((constructor)) static void at_start(void) {
     const char *wanted = getenv("ASCEND_EMULATOR_VALIDATE");
     emu_at_fork(FORK_FINDINGS, &lock, NULL);
     if (wanted == NULL || *wanted == 0) return;
+    char line[40];
+    emu_report_line(line, (size_t)snprintf(line, sizeof line, "{\"process\":%d}\n", (int)getpid())); /* it is validated */
     emu_when_failed = failed;
     emu_blame_hook = emu_blame;
     emu_call_site_hook = emu_call_site;
