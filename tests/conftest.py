@@ -50,12 +50,23 @@ hypothesis.settings.load_profile("suite")
 SHARED = Path(__file__).parents[2] / "shared"
 
 
+def _uses_device(item: pytest.Item) -> bool:
+    """Whether a test may use the emulated device."""
+    backends = getattr(getattr(item, "callspec", None), "params", {})
+    fixtures = {"aclnn_emulator_home", "compiler"} & set(getattr(item, "fixturenames", ()))
+    on_device = "emulator" in (backends.get("aclnn_backend"), backends.get("aclnn_module_backend"))
+    return bool(fixtures or on_device or item.get_closest_marker("clients"))
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """torch_npu's tests, which take longest, begin first: begun last, one of them runs alone in the end.
 
-    xdist gives each worker an equal part of the items, in their order.
+    xdist gives each worker an equal part of the items, in their order. --aclnn-validate has nothing to see without a device.
     """
+    if config.getoption("--aclnn-validate") is not None:
+        config.hook.pytest_deselected(items=[item for item in items if not _uses_device(item)])
+        items[:] = filter(_uses_device, items)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     longest = [item for item in items if item.get_closest_marker("clients") is not None]
     others = [item for item in items if item.get_closest_marker("clients") is None]

@@ -244,7 +244,8 @@ def _look(options: argparse.Namespace, program: list[str], record: Path) -> int:
         found += shown
     print(f"ascend-aclnn validate: {summary(iter(validators.values()))}", file=sys.stderr, flush=True)
     if options.validate_json is not None:
-        report = {"version": 1, "findings": [finding.to_json() for finding in found]}
+        json_findings = [finding.to_json() for finding in found]
+        report = {"version": 1, "program": program, "status": process.returncode, "findings": json_findings}
         options.validate_json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     if any(finding.severity == "error" for finding in found):
         return validation.FOUND

@@ -110,6 +110,7 @@ class _Memory:
 class _Block(NamedTuple):
     size: int
     task: str  # what allocated it, or freed it
+    host: bool = False  # pinned: once freed, its addresses may be any memory of the host
 
 
 class Validator:
@@ -144,8 +145,7 @@ class Validator:
     def add(self, event: Event) -> None:
         """The next event of the recording."""
         if isinstance(event, Launch):
-            if event.statuses == (0, 0):
-                self._launch(event)
+            self._launch(event)
         elif isinstance(event, Call):
             self._call(event)
 
@@ -172,6 +172,8 @@ class Validator:
         timeline = (launch.device, launch.stream)
         place = f", {_place(launch)}" if launch.site else ""
         where = f"launch {launch.index} on stream {launch.stream:#x}{place}"
+        if launch.statuses[0] != 0 or launch.statuses[1] is None:
+            return  # it has no phase two
         self._used(launch.stream, launch.operator.name, where)
         accesses: list[tuple[str, str, int, int]] = []  # argument, direction, start, end
         prototype = launch.operator
@@ -187,7 +189,8 @@ class Validator:
         if size and address:
             self._check_block(prototype.name, "workspace", where, address, size, "memory/workspace-too-small")
             accesses.append(("workspace", "out", address, address + size))
-        self._task(timeline, prototype.name, where, accesses)
+        if launch.statuses[1] == 0:
+            self._task(timeline, prototype.name, where, accesses)
 
     def _task(self, timeline: Timeline, task: str, where: str, accesses: list[tuple[str, str, int, int]]) -> None:
         if timeline in self._captured:
@@ -255,7 +258,7 @@ class Validator:
                 self._find(beyond, later, text, block.task)
             return
         for start, old in self._freed.items():
-            if start <= address < start + old.size:
+            if start <= address < start + old.size and not old.host:
                 self._find("memory/use-after-free", later, f"({address:#x}) was freed by {old.task}", old.task)
                 return
 
@@ -275,17 +278,20 @@ class Validator:
                 self._find("memory/double-free", task, f"frees {address:#x}, which was freed by {old.task}", old.task)
             return
         self._addresses.remove(address)
-        self._freed[address] = _Block(block.size, task)
+        self._freed[address] = _Block(block.size, task, task.startswith("aclrtFreeHost"))
         if len(self._freed) > 4096:
             del self._freed[next(iter(self._freed))]
+        self._check_free(address, block.size, task)
+        self._memory.replace(address, address + block.size, None)
+
+    def _check_free(self, address: int, size: int, task: str) -> None:
         host = self._clocks[HOST]
-        for segment in self._memory.inside(address, address + block.size):
+        for segment in self._memory.inside(address, address + size):
             open_ = next((a for a in (segment.write, *segment.reads) if a is not None and not _passed(host, a)), None)
             if open_ is not None:
                 text = f"frees memory before the host has waited for {open_}"
                 self._find("memory/free-in-use", task, text, str(open_))
                 break
-        self._memory.replace(address, address + block.size, None)
 
     def _used(self, handle: int, task: str, where: str) -> None:
         if handle and handle not in self._handles and handle in self._destroyed:
@@ -302,24 +308,30 @@ class Validator:
     # ------------------------------------------------------------------------------------------------- calls
     def _call(self, call: Call) -> None:
         name, values = call.name, call.arguments
-        task = f"{name} (call at {call.times[0]} ns)"
+        where = f"call at {call.times[0]} ns"
+        task = f"{name} ({where})"
         if call.status != 0:
             if name in ("aclrtFree", "aclrtFreeHost"):
                 address = _integer(values, "devPtr", "hostPtr")
                 if address not in self._blocks:
                     self._free(address, task)
+                else:
+                    self._check_free(address, self._blocks[address].size, task)
             elif name in ("aclrtDestroyStream", "aclrtDestroyEvent"):
                 handle = _integer(values, "stream", "event")
                 if handle not in self._handles and handle in self._destroyed:
                     text = f"destroys {handle:#x}, which was destroyed by {self._destroyed[handle]}"
                     self._find("handle/double-destroy", task, text, self._destroyed[handle])
-            return
         stream = (call.device, _integer(values, "stream"))
         event = _integer(values, "event")
         if "stream" in values and not name.startswith(("aclrtCreate", "aclrtDestroy")):
-            self._used(stream[1], name, task)
+            self._used(stream[1], name, where)
         if "event" in values and not name.startswith(("aclrtCreate", "aclrtDestroy")):
-            self._used(event, name, task)
+            self._used(event, name, where)
+        if call.status != 0:  # nothing has come of it, but it may be refused for what is wrong here
+            if name.startswith(("aclrtMemcpy", "aclrtMemset")):
+                self._check_copy(call, where)
+            return
         if name.startswith("aclrtMalloc"):
             self._allocated(_integer(values, "devPtr", "hostPtr", "ptr"), _integer(values, "size"), task)
         elif name.startswith("aclrtFree"):
@@ -327,7 +339,7 @@ class Validator:
                 self._waited_for_all(call.device)
             self._free(_integer(values, "devPtr", "hostPtr"), task)
         elif name.startswith(("aclrtMemcpy", "aclrtMemset")):
-            self._copy(call, stream, task)
+            self._copy(call, stream, where)
         elif name.startswith(("aclrtCreateStream", "aclrtCreateEvent")):
             handle = _integer(values, "stream", "event")
             self._handles[handle] = task
@@ -382,11 +394,12 @@ class Validator:
         elif self._captured.get(stream) is None:
             self._lost.add(stream)  # recorded elsewhere, or not at all
 
-    def _copy(self, call: Call, stream: Timeline, task: str) -> None:
+    def _check_copy(self, call: Call, where: str) -> list[tuple[str, str, int, int]]:
+        """What a copy or fill accesses of memory that is known."""
         values = call.arguments
         if "height" in values or "numBatches" in values or "count" not in values:
-            return
-        count, is_async = _integer(values, "count"), "stream" in values
+            return []
+        count = _integer(values, "count")
         accesses = []
         for argument, direction in (("src", "in"), ("dst", "out"), ("devPtr", "out")):
             address = _integer(values, argument)
@@ -394,10 +407,16 @@ class Validator:
             start = self._addresses[at] if at >= 0 else 0
             if not address or not count:
                 continue
-            self._check_block(call.name, argument, task, address, count)
+            self._check_block(call.name, argument, where, address, count)
             if at >= 0 and address < start + self._blocks[start].size:  # device memory, or pinned
                 accesses.append((argument, direction, address, address + count))
-        self._task(stream if is_async else HOST, call.name, task, accesses)
+        return accesses
+
+    def _copy(self, call: Call, stream: Timeline, where: str) -> None:
+        if "height" in call.arguments or "numBatches" in call.arguments or "count" not in call.arguments:
+            return
+        timeline = stream if "stream" in call.arguments else HOST
+        self._task(timeline, call.name, where, self._check_copy(call, where))
 
     def _collective(self, call: Call, stream: Timeline, task: str) -> None:
         values = call.arguments

