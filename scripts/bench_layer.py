@@ -4,9 +4,11 @@
     scripts/bench_layer.py                   torch_npu (where it is installed) and C, side by side
     scripts/bench_layer.py --write           also docs/results/layer.md, on an idle machine
 
-The device is the emulated one with ASCEND_EMULATOR_NOOP: operators succeed and compute nothing. Programs with and without the
-layer run beside each other and take turns of 200 calls, so that other work of the machine meets both; the least turn counts, of
-several starts of both, because where a process has its memory makes a difference of a few percent.
+The device is the emulated one with ASCEND_EMULATOR_NOOP: operators succeed and compute nothing. Two programs without the layer
+and two with it run beside each other and take turns of 200 calls, so that other work of the machine meets all; the least turn of
+each counts. Where a process has its memory makes a difference of a few percent, so there are several starts: a share is the
+median, over starts and pairs of programs, of what the one with the layer takes more than the one without. Beside it stands what
+two programs of the same kind differ by: a smaller share says nothing.
 "queue off" is TASK_QUEUE_ENABLE=0: the calling thread does all of torch_npu's work for an operator.
 """
 
@@ -15,10 +17,12 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import bench_results
 
@@ -58,7 +62,7 @@ C = r"""
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e6 + t.tv_nsec / 1e3; }
+static double now(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return t.tv_sec * 1e6 + t.tv_nsec / 1e3; }
 int main(void) {
     int64_t dims[2] = {4, 4};
     float one = 1;
@@ -72,7 +76,7 @@ int main(void) {
     printf("ready\n");
     fflush(stdout);
     while (fgets(line, sizeof line, stdin) != NULL) {
-        double begin = now();
+        double begin = now(CLOCK_MONOTONIC), spent = now(CLOCK_PROCESS_CPUTIME_ID);
         for (int k = 0; k < COUNT; k++) {
             aclTensor *t[3];
             uint64_t size;
@@ -84,7 +88,8 @@ int main(void) {
             for (int i = 0; i < 3; i++) aclDestroyTensor(t[i]);
             aclDestroyScalar(alpha);
         }
-        printf("%f 0\n", (now() - begin) / COUNT);
+        printf("%f ", (now(CLOCK_MONOTONIC) - begin) / COUNT);
+        printf("%f\n", (now(CLOCK_PROCESS_CPUTIME_ID) - spent) / COUNT);
         fflush(stdout);
     }
     return 0;
@@ -116,21 +121,51 @@ class Program:
         self.process.wait(60)
 
 
+class Measured(NamedTuple):
+    """Microseconds of the least turns without and with the layer, the share, and how far two programs of one kind lie apart."""
+
+    without: float
+    layered: float
+    share: float
+    median_apart: float
+    most_apart: float
+
+    @property
+    def cells(self) -> list[str]:
+        more = self.layered - self.without
+        apart = f"{self.median_apart:.0%}, {self.most_apart:.0%}"
+        return [f"{self.without:.2f}", f"{self.layered:.2f}", f"{more:+.2f}", f"{self.share:+.0%}", apart]
+
+
+def measured(starts: list[list[float]]) -> Measured:
+    """Of each start, the least turns of two programs without and two with the layer."""
+    shares = [layered / plain - 1 for start in starts for plain in start[:2] for layered in start[2:]]
+    apart = [max(pair) / min(pair) - 1 for start in starts for pair in (start[:2], start[2:])]
+    without, layered = (statistics.median([x for start in starts for x in start[at : at + 2]]) for at in (0, 2))
+    return Measured(without, layered, statistics.median(shares), statistics.median(apart), max(apart))
+
+
 def compared(
-    command: list[str], names: list[str], plain: dict[str, str], layered: dict[str, str], turns: int, starts: int
-) -> dict[str, list[tuple[float, float]]]:
-    """For each name the least of (calling, processors) without and with the layer."""
-    best = {name: [(1e9, 1e9), (1e9, 1e9)] for name in names}
-    for _ in range(starts):
-        programs = [Program(command, plain), Program(command, layered)]
+    command: list[str], names: list[str], plain: dict[str, str], layered: list[dict[str, str]], turns: int, starts: int
+) -> dict[str, tuple[Measured, Measured]]:
+    """For each name, of the calling thread and of all processors. ``layered`` are the variables of the programs of all starts."""
+    best: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in names}
+    for start in range(starts):
+        programs = [Program(command, variables) for variables in (plain, plain, *layered[2 * start : 2 * start + 2])]
+        for name in names:
+            best[name].append([(1e9, 1e9)] * len(programs))
         for _ in range(turns):
             for name in names:
+                least = best[name][-1]
                 for at, program in enumerate(programs):
                     calling, processors = program.turn(name)
-                    best[name][at] = (min(best[name][at][0], calling), min(best[name][at][1], processors))
+                    least[at] = (min(least[at][0], calling), min(least[at][1], processors))
         for program in programs:
             program.close()
-    return best
+    return {
+        name: (measured([[c for c, _ in row] for row in rows]), measured([[p for _, p in row] for row in rows]))
+        for name, rows in best.items()
+    }
 
 
 def main() -> None:
@@ -139,8 +174,8 @@ def main() -> None:
     from ascend_aclnn.layer import run as layer_run
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=40)
-    parser.add_argument("--starts", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=40, help="of each operator in each start (%(default)s)")
+    parser.add_argument("--starts", type=int, default=5, help="of each four programs (%(default)s)")
     parser.add_argument("--write", action="store_true", help="write docs/results/layer.md")
     options = parser.parse_args()
     home = build()
@@ -153,21 +188,23 @@ def main() -> None:
             nonlocal number
             number += 1
             plain = environment(home, ASCEND_EMULATOR_NOOP="1", ASCEND_EMULATOR_LEAKS="0", **settings)
-            record = Path(folder) / f"{number}.aclnn"
-            layered = layer_run.environment(layer_run.Options(record), plain)
-            if not recording:
-                del layered["ASCEND_LAYER_RECORD"]
-            best = compared(command, names, plain, layered, options.turns, options.starts)
-            for name, ((one, all_one), (other, all_other)) in best.items():
-                more = other - one
-                row = [f"{title}: {name}", f"{one:.2f}", f"{other:.2f}", f"{more:+.2f}", f"{more / one:+.0%}"]
-                row += [f"{all_one:.2f}", f"{all_other:.2f}"] if all_one else ["", ""]
+            layered = []
+            for at in range(2 * options.starts):
+                record = Path(folder) / f"{number}_{at}.aclnn"
+                layered.append(layer_run.environment(layer_run.Options(record), plain))
+                if not recording:
+                    del layered[-1]["ASCEND_LAYER_RECORD"]
+            for name, (calling, both) in compared(
+                command, names, plain, layered, options.turns, options.starts
+            ).items():
+                row = [f"{title}: {name}", *calling.cells, *both.cells]
                 rows.append(row)
-                print(f"{row[0]:36}" + "".join(f"{cell:>12}" for cell in row[1:]), flush=True)
+                print(f"{row[0]:32}" + "".join(f"{cell:>10}" for cell in row[1:]), flush=True)
 
-        head = ["", "without", "with", "more", "share", "both, without", "both, with"]
+        parts = ["without", "with", "more", "share", "apart"]
+        head = ["", *parts, *(f"both, {part}" for part in parts)]
         print(f"load {os.getloadavg()[0]:.1f} as it begins")
-        print(f"{'microseconds per operator':36}" + "".join(f"{cell:>12}"[:14] for cell in head[1:]))
+        print(f"{'microseconds per operator':32}" + "".join(f"{cell:>10}" for cell in (*parts, *parts)))
         source, program = Path(folder) / "client.c", Path(folder) / "client"
         source.write_text(C)
         places = [f"-I{home / 'include'}", f"-L{home / 'lib64'}", "-lopapi", "-lnnopbase", "-lascendcl"]
@@ -189,8 +226,10 @@ def main() -> None:
     if options.write:
         text = (
             "Microseconds per operator without data: of the calling thread, and (both) of all the program's threads on the "
-            "processors; the least of the turns. Operators do nothing. Queue off is TASK_QUEUE_ENABLE=0: the calling thread does "
-            "all of torch_npu's work. Recording nothing is the floor: the shims forward and know the handles."
+            "processors; medians of the programs' least turns. Apart is what two programs of the same kind differ by, the median "
+            "and the most of all starts: a smaller share says nothing. Operators do nothing. Queue off is TASK_QUEUE_ENABLE=0: "
+            "the calling thread does all of torch_npu's work. Recording nothing is the floor: the shims forward and know the "
+            "handles."
         )
         bench_results.write(
             "layer", "The recording layer", "scripts/bench_layer.py --write", text, [bench_results.Table(head, rows)]
