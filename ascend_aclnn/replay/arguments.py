@@ -118,8 +118,7 @@ class _Memory:
     def _make(self, group: list[TensorValue]) -> None:
         """Tensors of one storage. Elements of packed types and blocked formats have storages of their own."""
         base = min(value.address + min(value.description.byte_range[0], 0) for value in group)
-        together = len(group) > 1 and all(_shift(value, base) is not None for value in group)
-        if not together:
+        if any(_shift(value, base) is None for value in group):
             for value in group:
                 self._place([value], value.address)
             return
@@ -162,6 +161,8 @@ def _fill(storage: Storage, place: int, recording: Recording, value: TensorValue
     start, stop = value.description.byte_range
     if value.before is None or stop <= start:
         return
+    if place + start < 0:
+        raise Unavailable(f"a tensor of strides {value.description.strides} has elements before its address")
     data = recording.data(value.before)
     if len(data) != stop - start:
         raise RecordingError(f"{recording.path}: {len(data)} bytes were recorded of a tensor that has {stop - start}")

@@ -13,10 +13,21 @@ import pytest
 from hostile_recordings import bomb, mutated, old_launch, original, parts, put_together, use, words_launch
 from recordings import HEADER, description
 
-from ascend_aclnn import use_backend
+from ascend_aclnn import catalog, use_backend
 from ascend_aclnn.cli.main import main
-from ascend_aclnn.recording import Prototype, Recording, RecordingError, TensorValue, Value, Writer, chunks
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.recording import (
+    Prototype,
+    Recording,
+    RecordingError,
+    TensorDescription,
+    TensorValue,
+    Value,
+    Writer,
+    chunks,
+)
 from ascend_aclnn.replay import replay
+from ascend_aclnn.replay.arguments import Unavailable, arguments
 
 LAUN, LNCH, LRET = chunks.BRIEF, chunks.OLD_LAUNCH, chunks.OLD_RETURN
 HUGE = b"\xff" * 9 + b"\x01"  # 2 ** 64 - 1
@@ -113,6 +124,23 @@ def test_changed_records_are_refused_or_harmless(tmp_path: Path, whole: list[tup
             path = put_together(tmp_path / "a", mutated(whole, draw))
             refused += not use(path, tmp_path)
     assert 5 < refused < 60 and set(tmp_path.parent.iterdir()) == before
+
+
+def test_elements_before_an_address_are_read_or_left_out(tmp_path: Path) -> None:
+    """Strides may be negative in a file. Elements of less than a byte have no place before an address."""
+    with Writer(tmp_path / "a", HEADER) as writer:
+        for dtype in (DataType.INT8, DataType.INT4):
+            shape = TensorDescription(int(dtype), 2, (2, 4), (4, -1), 0, (2, 4))
+            start, stop = shape.byte_range
+            assert start < 0
+            key = writer.data(bytes(range(stop - start)))
+            tensors = [TensorValue(shape, 64, before=key), TensorValue(shape, 1 << 20)]
+            writer.launch(Prototype("aclnnAbs", ("self", "out"), ("in", "out")), [Value("tensor", t) for t in tensors])
+    with Recording(tmp_path / "a") as recording, use_backend("numpy"):
+        whole, packed = recording.launches
+        assert arguments(recording, whole, catalog.get("aclnnAbs"))[0].numpy().tolist() == [[3, 2, 1, 0], [7, 6, 5, 4]]
+        with pytest.raises(Unavailable, match="elements before its address"):
+            arguments(recording, packed, catalog.get("aclnnAbs"))
 
 
 def test_a_bomb_is_refused_before_it_is_inflated(tmp_path: Path) -> None:
