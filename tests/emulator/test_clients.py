@@ -31,6 +31,7 @@ pytestmark = [
     pytest.mark.clients,
     needs_torch_npu,
     pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc): the emulated device cannot be built"),
+    pytest.mark.usefixtures("emulator_home"),  # built before the time of a program begins
 ]
 
 short = pytest.mark.clients_short
