@@ -31,6 +31,16 @@ from ascend_aclnn.core.streams import Stream
 StoredType = TypeVar("StoredType", bound="StoredTensor")
 
 
+def _fill_their_span(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether elements lie side by side, whatever the order of the axes."""
+    filled = 1
+    for step, count in sorted((abs(step), count) for step, count in zip(strides, shape) if count != 1):
+        if step != filled:
+            return False
+        filled *= count
+    return True
+
+
 class StoredTensor(TensorSpec):
     """A TensorSpec on a Storage. ``Tensor`` adds views, Python's operators and other packages' protocols."""
 
@@ -136,7 +146,10 @@ class StoredTensor(TensorSpec):
             self.storage.write(self._offset * dtype.itemsize, data)
             return
         low, high = self.span
-        raw = self.storage.read(low * dtype.itemsize, (high - low) * dtype.itemsize).copy()
+        if _fill_their_span(self._shape, self._strides):
+            raw = np.empty((high - low) * dtype.itemsize, np.uint8)
+        else:  # what lies between them stays
+            raw = self.storage.read(low * dtype.itemsize, (high - low) * dtype.itemsize).copy()
         strides = [s * dtype.itemsize for s in self._strides]
         np.ndarray(self._shape, dtype, raw.data, (self._offset - low) * dtype.itemsize, strides)[...] = array
         self.storage.write(low * dtype.itemsize, raw)

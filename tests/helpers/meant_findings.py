@@ -72,6 +72,10 @@ MEANT: dict[str, dict[str, tuple[str, ...]]] = {
             "memory/workspace-too-small",
         ),
     },
+    "test_properties": {  # they compare all outputs, also those that CANN leaves unwritten
+        "test_the_emulated_device_gives_the_same_bits": ("memory/unwritten-output",),
+        "test_the_emulated_device_of_another_soc_gives_the_same_bits": ("memory/unwritten-output",),
+    },
     "test_pyacl": {
         "test_programs_import_acl_under_emulator_run": ("memory/double-free",),
     },
