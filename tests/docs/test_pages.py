@@ -55,6 +55,7 @@ EVERY_FILE = {
 ELSEWHERE_FILES = {
     "acl_default.json",
     "ascend_emulator_trace_PID_N.json",
+    "atb/atb_acl.h",  # of ATB; the emulated one is written by build/atb.py
     "emulator.json",
     "layer.json",
     "report/result.json",
