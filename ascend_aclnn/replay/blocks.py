@@ -15,7 +15,7 @@ from ascend_aclnn.catalog import Operator, Parameter
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.creation import asarray, empty
 from ascend_aclnn.recording import Launch, Recording, TensorValue, Value
-from ascend_aclnn.replay.arguments import tensor_of
+from ascend_aclnn.replay.arguments import Unavailable, tensor_of
 
 
 class _By(NamedTuple):
@@ -144,12 +144,15 @@ class Rows(NamedTuple):
     def blocks(self, nbytes: int) -> list[tuple[int, int]]:
         """First row and end of blocks whose tensors have about so many bytes; the first and the last block come first."""
         step = max((nbytes - self.whole_bytes) // max(self.row_bytes, 1), 1)
+        if self.number // step > _MOST_BLOCKS:  # no program has such tensors
+            raise Unavailable(f"it would be compared in {self.number // step} blocks; the limit is {_MOST_BLOCKS}")
         listed = [(start, min(start + step, self.number)) for start in range(0, self.number, step)]
         middle = listed[1:-1]
         spread = [middle[at] for begin in range(_STRIDE) for at in range(begin, len(middle), _STRIDE)]
         return [*listed[:1], *listed[1:][-1:], *spread]
 
 
+_MOST_BLOCKS = 1 << 20
 _STRIDE = 16  # blocks in the middle are taken far apart, so that some of them tell about all
 
 

@@ -143,6 +143,17 @@ def test_elements_before_an_address_are_read_or_left_out(tmp_path: Path) -> None
             arguments(recording, packed, catalog.get("aclnnAbs"))
 
 
+def test_a_launch_of_more_blocks_than_can_be_counted_is_left_out(tmp_path: Path) -> None:
+    shape = TensorDescription(int(DataType.INT8), 2, (1 << 62,), (1,), 0, (1 << 62,))
+    with Writer(tmp_path / "a", HEADER) as writer:
+        key = writer.data(b"8")
+        tensors = [TensorValue(shape, 64, before=key), TensorValue(shape, 128, after=key)]
+        writer.launch(Prototype("aclnnAbs", ("self", "out"), ("in", "out")), [Value("tensor", t) for t in tensors])
+    with Recording(tmp_path / "a") as recording, use_backend("numpy"):
+        (outcome,) = replay(recording)
+        assert "blocks; the limit is 1048576" in outcome.left_out
+
+
 def test_a_bomb_is_refused_before_it_is_inflated(tmp_path: Path) -> None:
     path = bomb(tmp_path / "a", 1 << 26)
     assert path.stat().st_size < 1 << 17
