@@ -147,4 +147,7 @@ MEANT: dict[str, dict[str, tuple[str, ...]]] = {
             "sync/read-after-write",
         ),
     },
+    "test_validate_layer": {
+        "test_programs_under_the_layer": ("handle/*", "memory/*", "sync/*"),
+    },
 }
