@@ -110,7 +110,7 @@ def _count(text: str) -> int:
 def _memory(text: str) -> str:
     """An amount of device memory, as the library reads it."""
     if size(text) > _MOST_MEMORY:
-        raise argparse.ArgumentTypeError(f"{text} is more than 64T")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of bytes up to 64T")
     return text
 
 

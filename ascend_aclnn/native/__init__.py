@@ -353,7 +353,7 @@ BF16_PRODUCTS = "ASCEND_ACLNN_BF16_PRODUCTS"
 
 
 def multiplies_bf16() -> bool:
-    """True where the processor has instructions for products of bfloat16, the helper is there and nobody has switched them off.
+    """True where the processor has instructions for products of bfloat16, the helper is there, and they are not switched off.
 
     ``ASCEND_ACLNN_BF16_PRODUCTS`` is ``auto`` (the default) or ``0``.
     """
