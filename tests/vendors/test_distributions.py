@@ -30,6 +30,7 @@ def test_on_numpy(package: Path) -> None:
     assert re.search(r"^\d+ passed in ", run(package, *PYTEST, "--aclnn-backend=numpy"), re.M)
 
 
+@pytest.mark.aclnn_findings("memory/unwritten-output")  # outputs that a mode leaves alone come back as arrays too
 @each_package
 def test_on_the_emulated_device(package: Path, emulator_home: Path) -> None:
     """The device process computes them, behind a library in C."""
