@@ -51,7 +51,9 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 
 def _uses_device(item: pytest.Item) -> bool:
-    """Whether a test may use the emulated device."""
+    """Whether a test may use the emulated device, and leaves open what is validated there."""
+    if item.get_closest_marker("own_validation") is not None:
+        return False
     backends = getattr(getattr(item, "callspec", None), "params", {})
     fixtures = {"aclnn_emulator_home", "compiler"} & set(getattr(item, "fixturenames", ()))
     on_device = "emulator" in (backends.get("aclnn_backend"), backends.get("aclnn_module_backend"))

@@ -316,6 +316,7 @@ def body_compared(cann: Cann) -> None:
         cann.aclrtDestroyStream(stream)
 
 
+@pytest.mark.own_validation
 def test_interpreted_kernels_are_compared_with_launches(emulator_home: Path) -> None:
     """By the bytes that they touch; the interpreter's own waiting is no order, which a device would not have."""
     done = run_body(body_compared, emulator_home, ASCEND_EMULATOR_VALIDATE="sync,memory", ASCEND_EMULATOR_CANN=NEWEST)

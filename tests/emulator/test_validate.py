@@ -24,6 +24,8 @@ from requirements import needs_torch_npu
 from ascend_aclnn import cli
 from ascend_aclnn.emulator import validation
 
+pytestmark = pytest.mark.own_validation
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "emulator" / "validate.md"
 IDENTIFIER = r'"((?:sync|memory|handle)/[\w-]+)"'
