@@ -192,8 +192,8 @@ def test_c_functions_of_atb_are_launches_of_their_operations(emulator_home: Path
         assert [outcome.left_out for outcome in outcomes[:2]] == ["", ""]
     case = tmp_path / "test_case.py"
     run(command("recording", "export", str(record), "--op", "1", "--to", str(case)), os.environ)
-    on_numpy = {**os.environ, "ASCEND_ACLNN_BACKEND": "numpy"}  # where operations of ATB are replayed
-    run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(case)], on_numpy)
+    on_numpy = ["--aclnn-backend=numpy", str(case)]  # where operations of ATB are replayed
+    run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *on_numpy], os.environ)
     checked = [*command("layer", "run", "--check", "--failures", "off"), "--", str(tmp_path / "caller")]
     wrong = run(checked, {**os.environ, **emulated, "ASCEND_EMULATOR_FAULT": "RingMLAOperation:wrong-element"}, 1)
     assert "first wrong launch: #1 RingMLAOperation: output FLOAT16 (5, 2, 128)" in wrong.stdout, wrong.stderr
