@@ -96,7 +96,7 @@ aclrtRecordNotify notify stream
 aclrtResetEvent recorded stream
 aclrtStreamWaitEvent stream recorded
 aclrtStreamWaitEventWithTimeout stream recorded 1000
-aclrtValueWait block 0 0 stream
+aclrtValueWait zeroed 0 0 stream
 aclrtValueWrite block 7 0 stream
 aclrtWaitAndResetNotify recorded_notify stream 1000
 """
@@ -266,6 +266,11 @@ class Bench:
 
     workspace = block
 
+    def zeroed(self) -> int:
+        block = self.block()
+        self.cann.aclrtMemset(block, 4096, 0, 4096)
+        return block
+
     def physical(self) -> int:
         return self.cann.create("aclrtMallocPhysical", PAGE, self.property(), 0)
 
@@ -285,7 +290,7 @@ class Bench:
 
     # -- operators and graphs
     def executor(self) -> int:
-        tensor = self.cann.describe((4,), np.float32, self.block())
+        tensor = self.cann.describe((4,), np.float32, self.zeroed())
         return self.cann.prepare("aclnnAbs", tensor, tensor)[0]
 
     def capturing(self) -> int:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from emulator_client import D2D, D2H, H2D, Cann, CannError, Property, Tensor, client, environment
+from emulator_client import D2D, D2H, H2D, NEWEST, Cann, CannError, Property, Tensor, client, environment
 from emulator_client import Location as DeviceLocation
 from process_tools import alive, kill, open_files, shared_files, state, wait_until
 
@@ -65,6 +65,20 @@ def test_a_lost_device_fails_calls_until_it_is_reset(cann: Cann) -> None:
     x, out = matrices(cann)
     cann.run("aclnnMm", x, x, out, 0)
     assert cann.read(out).tolist() == [[1, 0], [0, 1]]
+
+
+@client(ASCEND_EMULATOR_CANN=NEWEST)
+def test_waits_that_nothing_would_end_learn_that_the_device_is_lost(cann: Cann) -> None:
+    """For a value that is never written, and a notify that is never recorded: their streams have no launch that would fail."""
+    values, notify = cann.tensor(np.zeros(1, np.int64)), cann.create("aclrtCreateNotify", 0)
+    streams = [cann.create("aclrtCreateStream") for _ in range(2)]
+    cann.aclrtValueWait(values.address, 1, 0, streams[0])
+    cann.aclrtWaitAndResetNotify(notify, streams[1], 0)
+    kill(cann.device_pid())
+    for stream in streams:
+        lost(cann, "aclrtSynchronizeStream", stream)
+        cann.aclrtDestroyStream(stream)
+    cann.aclrtDestroyNotify(notify)
 
 
 @client()

@@ -6,9 +6,6 @@
 #include "ascendcl/validate/validate.h"
 
 #include <stdlib.h>
-#include <unistd.h>
-
-#define LOOK_AGAIN 100 /* microseconds */
 
 typedef struct {
     emu_task task;
@@ -43,8 +40,9 @@ static bool satisfied(uint64_t found, uint64_t value, uint32_t flag) {
 
 static int run_wait(emu_task *task, emu_stream *stream) {
     const value_task *access = (value_task *)task;
-    while (!satisfied(atomic_load(access->address), access->value, access->flag) && !emu_stream_drops(stream)) usleep(LOOK_AGAIN);
-    return 0;
+    int status = 0;
+    while (!satisfied(atomic_load(access->address), access->value, access->flag) && emu_stream_looks_again(stream, &status)) continue;
+    return status;
 }
 
 static void describe_value(emu_task *task, emu_captured *captured) {

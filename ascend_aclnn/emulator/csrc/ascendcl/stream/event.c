@@ -10,9 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define LOOK_AGAIN 100 /* microseconds */
 
 /* -------------------------------------------------------------------------------------------------------------- events */
 
@@ -367,17 +364,16 @@ static int run_external_record(emu_task *task, emu_stream *stream) {
 }
 
 static int run_external_wait(emu_task *task, emu_stream *stream) {
-    while (!emu_stream_drops(stream)) {
-        int status;
+    int status;
+    do {
         const emu_event *event = external_event(task, &status);
         if (event == NULL) return status;
         recording *record = latest_of(event);
         bool passed = record != NULL && (record->done || emu_stream_passed(record->stream, record->sequence));
         drop_recording(record);
         if (passed) return 0;
-        usleep(LOOK_AGAIN);
-    }
-    return 0;
+    } while (emu_stream_looks_again(stream, &status));
+    return status;
 }
 
 static int run_external_reset(emu_task *task, emu_stream *stream) {
@@ -479,9 +475,9 @@ static int check_recorder(int passed) {
 
 static int run_wait_elsewhere(emu_task *task, emu_stream *stream) {
     const shared_task *wait = (shared_task *)task;
-    int passed = 0;
-    while (passed == 0 && !emu_stream_drops(stream)) passed = emu_shared_wait(wait->shared, wait->number, 1000);
-    return check_recorder(passed);
+    int passed = 0, status = 0;
+    while (passed == 0 && !emu_stream_ends_wait(stream, &status)) passed = emu_shared_wait(wait->shared, wait->number, 1000);
+    return status != 0 ? status : check_recorder(passed);
 }
 
 static int wait_elsewhere(emu_stream *stream, const emu_event *event) {

@@ -6,9 +6,6 @@
 #include "ascendcl/validate/validate.h"
 
 #include <stdlib.h>
-#include <unistd.h>
-
-#define LOOK_AGAIN 100 /* microseconds */
 
 typedef struct {
     emu_object base;
@@ -117,14 +114,15 @@ static int run_record(emu_task *task, emu_stream *stream) {
 static int run_wait(emu_task *task, emu_stream *stream) {
     notify_task *item = (notify_task *)task;
     uint64_t end = emu_now() + item->timeout * 1000000000ull;
+    int status = 0;
     while (!atomic_exchange(&item->notify->set, false)) {
-        int status = check_alive(item);
-        if (status != 0 || emu_stream_drops(stream)) return status;
+        status = check_alive(item);
+        if (status != 0) break;
         if (item->timeout > 0 && emu_now() >= end)
             return emu_fail(ACL_ERROR_RT_TASK_TIMEOUT, NULL, "notify %u has not been recorded for %u s", item->notify->id, item->timeout);
-        usleep(LOOK_AGAIN);
+        if (!emu_stream_looks_again(stream, &status)) break;
     }
-    return 0;
+    return status;
 }
 
 /* A wait that is queued before its record takes the order with it that is not known. */

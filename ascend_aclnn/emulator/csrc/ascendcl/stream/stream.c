@@ -138,6 +138,18 @@ bool emu_stream_drops(emu_stream *stream) {
     return result;
 }
 
+bool emu_stream_ends_wait(emu_stream *stream, int *status) {
+    bool dropped = emu_stream_drops(stream);
+    *status = dropped ? 0 : emu_link_check(stream->device);
+    return dropped || *status != 0;
+}
+
+bool emu_stream_looks_again(emu_stream *stream, int *status) {
+    if (emu_stream_ends_wait(stream, status)) return false;
+    usleep(100);
+    return true;
+}
+
 static bool fits_ring(const emu_task *task) { return task->answered != NULL && task->request.size <= EMU_LAUNCH_BYTES; }
 
 /* Whether launches behind a task need not wait for it: a record of an event, or a wait for one that has passed. */

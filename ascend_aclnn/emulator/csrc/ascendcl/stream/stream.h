@@ -49,8 +49,12 @@ uint64_t emu_stream_last(emu_stream *stream);
 /* Takes in finished launches, which frees what they used, and passed events. */
 void emu_stream_poll(emu_stream *stream);
 void emu_streams_poll(emu_device *device);
-/* Whether tasks that have not begun are dropped; then a task that waits should end. */
+/* Whether tasks that have not begun are dropped. */
 bool emu_stream_drops(emu_stream *stream);
+/* Whether a task that waits should end without what it waits for: tasks are dropped, or the device is lost. Its status then. */
+bool emu_stream_ends_wait(emu_stream *stream, int *status);
+/* The same for tasks that look again and again: where they go on, some time passes. */
+bool emu_stream_looks_again(emu_stream *stream, int *status);
 /* Deferred mode: lets everything that is queued so far run. */
 void emu_streams_let_run(emu_device *device);
 /* Waits for everything queued so far on the device. The streams keep their errors. */
