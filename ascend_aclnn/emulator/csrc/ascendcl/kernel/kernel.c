@@ -297,8 +297,9 @@ static void validate_launch(const char *name, kernel_launch *l, const pointer *p
         const void *address = (const void *)(uintptr_t)pointers[i].address;
         const emu_access read = {ACCESS_READ, address, pointers[i].reads, 1, 0, arguments, -1, MOVES_NOTHING, false};
         const emu_access write = {ACCESS_WRITE, address, pointers[i].writes, 1, 0, arguments, -1, MOVES_NOTHING, false};
-        if (read.size > 0 && read.size != UNDECLARED) l->accesses[l->access_count++] = read;
-        if (write.size > 0 && read.size != UNDECLARED) l->accesses[l->access_count++] = write;
+        bool known = read.size != UNDECLARED; /* both sizes are declared, or neither */
+        if (known && read.size > 0) l->accesses[l->access_count++] = read;
+        if (known && write.size > 0) l->accesses[l->access_count++] = write;
         arguments += strcspn(arguments, " ");
         arguments += *arguments == ' ';
     }
