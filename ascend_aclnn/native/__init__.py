@@ -96,8 +96,19 @@ def _load() -> Status:
     library.ascend_native_multiply_bf16.argtypes = [text, pointer, pointer]
     library.ascend_native_multiply_bf16.restype = None
     library.ascend_native_product_memory.restype = ctypes.c_int64
-    library.ascend_native_running_sum.argtypes = [pointer, pointer, size, size]
-    library.ascend_native_running_sum.restype = None
+    running = library.ascend_native_running_sum
+    running.argtypes = [number, number, pointer, pointer, size, size, step, step, number]
+    running.restype = None
+    library.ascend_native_maxima.argtypes = [pointer, size, text, pointer, pointer]
+    library.ascend_native_maxima.restype = None
+    library.ascend_native_window_sums.argtypes = [pointer, size, text, pointer, pointer]
+    library.ascend_native_window_sums.restype = None
+    library.ascend_native_scatter.argtypes = [number, pointer, pointer, size, size, size, pointer, pointer]
+    library.ascend_native_scatter.restype = number
+    library.ascend_native_choose.argtypes = [pointer, size, size, size, ctypes.c_int32, pointer]
+    library.ascend_native_choose.restype = None
+    library.ascend_native_fill.argtypes = [size, pointer, ctypes.c_uint64, pointer, size]
+    library.ascend_native_fill.restype = None
     for name in _COMPARED:
         function = getattr(library, f"ascend_native_{name}")
         function.argtypes, function.restype = [pointer, pointer, size], None
@@ -251,14 +262,20 @@ def add_up(source: Array, target: Array, of_columns: bool) -> bool:
     return True
 
 
-def running_sum(source: Array, target: Array) -> bool:
-    """Running float64 sums along the rows of a contiguous float32 matrix; False, with nothing written, if unsupported."""
-    if not runs_programs() or _library is None or source.dtype != _FLOAT32 or target.dtype != np.float64:
+def running_sum(source: Array, target: Array, of_columns: bool) -> bool:
+    """Running float64 sums along the rows of a matrix, or down its columns, rounded once to the target's data type.
+
+    Rows are contiguous, of float32 or 16-bit floats; those of the target may be float64. False, with nothing written, where
+    the helper cannot.
+    """
+    if not runs_programs() or _library is None or source.dtype not in _FLOATS or target.dtype not in _SUMS:
         return False
-    if not (source.flags.c_contiguous and source.flags.aligned and target.flags.c_contiguous):
-        return False
+    for array in (source, target):
+        if array.strides[1] != array.itemsize or not array.flags.aligned:
+            return False
     at, to = source.__array_interface__["data"][0], target.__array_interface__["data"][0]
-    _library.ascend_native_running_sum(at, to, *source.shape)
+    kinds, steps = (_FLOATS[source.dtype], _SUMS[target.dtype]), (source.strides[0], target.strides[0])
+    _library.ascend_native_running_sum(*kinds, at, to, *source.shape, *steps, of_columns)
     return True
 
 
@@ -284,6 +301,7 @@ def add_runs(target: Array, values: Array, order: Array, starts: Array, rows: Ar
 
 
 _FLOATS = {_FLOAT32: 0, np.dtype(np.float16): 1, np.dtype(ml_dtypes.bfloat16): 2}
+_SUMS = {**_FLOATS, np.dtype(np.float64): 7}
 
 
 def add_rows(target: Array, x: Array, values: Array, order: Array, starts: Array, rows: Array) -> bool:
@@ -347,6 +365,82 @@ def nll(x: Array, weight: Array, classes: Array, ignored: int) -> Optional[tuple
     kind, weights_at = _FLOATS[x.dtype], to + 4 * rows
     done = _library.ascend_native_nll(kind, at, of_weight, of_class, rows, columns, ignored, to, weights_at, to_sums)
     return (by_row[0], by_row[1], sums) if done else None
+
+
+def _plain(*arrays: Array) -> bool:
+    """True where arrays are contiguous and aligned, and the helper is there."""
+    return runs_programs() and all(array.flags.c_contiguous and array.flags.aligned for array in arrays)
+
+
+def _addresses(*arrays: Array) -> list[int]:
+    return [array.__array_interface__["data"][0] for array in arrays]
+
+
+def window_maxima(x: Array, axes: Array, best: Array, places: Array) -> bool:
+    """The largest element of each window of planes, the first NaN if there is one, and its place in the plane.
+
+    ``axes`` has for each of two axes its size, the number of windows, their size, stride, padding in front and dilation, as
+    int64. ``best`` is float32 and ``places`` int32; 0 and -1 for a window without elements. False, with nothing written,
+    where the helper cannot.
+    """
+    if x.dtype != _FLOAT32 or places.dtype != np.int32 or not _plain(x, best, places) or _library is None:
+        return False
+    at, to, to_places = _addresses(x, best, places)
+    _library.ascend_native_maxima(at, len(x), axes.tobytes(), to, to_places)
+    return True
+
+
+def window_sums(x: Array, axes: Array, sums: Array) -> bool:
+    """The float64 sum of each window of float32 planes, over its rows first; ``axes`` as above, without dilation."""
+    if x.dtype != _FLOAT32 or sums.dtype != np.float64 or not _plain(x, sums) or _library is None:
+        return False
+    memory = np.empty(x.shape[2])
+    at, to, to_memory = _addresses(x, sums, memory)
+    _library.ascend_native_window_sums(at, len(x), axes.tobytes(), to_memory, to)
+    return True
+
+
+def scatter(values: Array, places: Array, target: Array) -> bool:
+    """target[p, place] = the float64 sum of values[p, places[p] == place], rounded once; matrices of a plane in each row.
+
+    False where the helper cannot, or where a place is out of range; rows may then be written.
+    """
+    if values.dtype != _FLOAT32 or places.dtype != np.int32 or target.dtype not in _FLOATS or _library is None:
+        return False
+    if not _plain(values, places, target):
+        return False
+    memory = np.empty(target.shape[1])
+    at, at_places, to, to_memory = _addresses(values, places, target, memory)
+    kind = _FLOATS[target.dtype]
+    done: int = _library.ascend_native_scatter(kind, at, at_places, *places.shape, target.shape[1], to_memory, to)
+    return bool(done)
+
+
+MOST_CHOSEN = 64
+
+
+def choose(x: Array, most: int, largest: bool) -> Optional[Array]:
+    """Where the ``most`` largest or smallest elements of each row are, in order, of equal ones the first; NaN is the largest.
+
+    None where the helper cannot: it takes float32 and chooses up to MOST_CHOSEN.
+    """
+    if x.dtype != _FLOAT32 or not 0 < most <= min(MOST_CHOSEN, x.shape[1]) or not _plain(x) or _library is None:
+        return None
+    places = np.empty((len(x), most), np.int64)
+    at, to = _addresses(x, places)
+    _library.ascend_native_choose(at, *x.shape, most, 0 if largest else -1, to)
+    return places
+
+
+def fill_masked(target: Array, mask: Array, value: Array) -> bool:
+    """target[mask] = value, an array of one element of the same data type; False, with nothing written, if unsupported."""
+    if mask.dtype != np.bool_ or mask.shape != target.shape or target.itemsize not in (1, 2, 4, 8):
+        return False
+    if value.dtype != target.dtype or not _plain(target, mask) or _library is None:
+        return False
+    at, to = _addresses(mask, target)
+    _library.ascend_native_fill(target.itemsize, at, int.from_bytes(value.tobytes(), "little"), to, target.size)
+    return True
 
 
 BF16_PRODUCTS = "ASCEND_ACLNN_BF16_PRODUCTS"
@@ -413,6 +507,7 @@ def look_up(codes: Array, table: Array, target: Array) -> bool:
 
 __all__ = [
     "BF16_PRODUCTS",
+    "MOST_CHOSEN",
     "BuildError",
     "Status",
     "add_rows",
@@ -421,9 +516,11 @@ __all__ = [
     "apply",
     "build",
     "call_function",
+    "choose",
     "combine_rows",
     "convert",
     "converts",
+    "fill_masked",
     "look_up",
     "multiplies_bf16",
     "multiply_bf16",
@@ -433,6 +530,9 @@ __all__ = [
     "run_program",
     "running_sum",
     "runs_programs",
+    "scatter",
     "status",
     "use_instructions",
+    "window_maxima",
+    "window_sums",
 ]

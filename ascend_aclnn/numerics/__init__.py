@@ -30,7 +30,15 @@ from ascend_aclnn.numerics.convert import (
 )
 from ascend_aclnn.numerics.products import matmul, matmul_few_rows, multiply_bf16
 from ascend_aclnn.numerics.rows import add_rows
-from ascend_aclnn.numerics.sums import add_columns, row_maximum, running_sum, sum_of_squares, sum_over, sum_type
+from ascend_aclnn.numerics.sums import (
+    add_columns,
+    row_maximum,
+    running_sum,
+    running_sum_into,
+    sum_of_squares,
+    sum_over,
+    sum_type,
+)
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, thread_count
 from ascend_aclnn.numerics.tracing import Traced
 
@@ -63,6 +71,7 @@ __all__ = [
     "row_maximum",
     "rows_per_block",
     "running_sum",
+    "running_sum_into",
     "scratch",
     "set_all",
     "sum_of_squares",

@@ -13,7 +13,7 @@ import numpy as np
 
 from ascend_aclnn import native
 from ascend_aclnn.numerics import convert
-from ascend_aclnn.numerics.threads import Array
+from ascend_aclnn.numerics.threads import Array, for_blocks
 from ascend_aclnn.numerics.tracing import Traced
 
 _reduce: Any = np.add.reduce  # np.sum takes twice as long on a few elements
@@ -70,12 +70,38 @@ def sum_of_squares(x: Array, axes: Sequence[int], keepdims: bool = False) -> Any
 
 def running_sum(x: Array, axis: int) -> Array:
     """The sums of all elements up to each one along an axis, in ``sum_type``, from the first on."""
-    if x.dtype == _FLOAT32 and x.size > _FEW and axis % x.ndim == x.ndim - 1:
+    if x.dtype == _FLOAT32:
         sums = np.empty(x.shape)
-        rows = (-1, x.shape[-1])
-        if native.running_sum(x.reshape(rows), sums.reshape(rows)):
+        if running_sum_into(sums, x, axis):
             return sums
     return np.asarray(np.add.accumulate(x, axis, sum_type(x.dtype)))
+
+
+def running_sum_into(out: Array, x: Array, axis: int) -> bool:
+    """``running_sum``, each rounded once, by the compiled helper on all cores; False, with nothing written, where it cannot."""
+    contiguous = x.flags.c_contiguous and out.flags.c_contiguous
+    if x.size <= _FEW or not contiguous or x.shape != out.shape or np.may_share_memory(out, x):
+        return False
+    axis %= x.ndim
+    before, size = math.prod(x.shape[:axis]), x.shape[axis]
+    behind = x.size // (before * size)
+    of_columns = behind > 1
+    shape = (before, size, behind) if of_columns else (1, before, size)
+    source, target = x.reshape(shape), out.reshape(shape)
+    if not native.running_sum(source[0, :1], target[0, :1], of_columns):  # the first sums, to find out
+        return False
+    lines = behind if of_columns else before
+    step = max(_COLUMNS if of_columns else _ROWS, convert.BLOCK // size)
+
+    def add(low: int, high: int) -> None:
+        for number in range(low, high):
+            plane, start = divmod(number, -(-lines // step))
+            some = slice(start * step, (start + 1) * step)
+            part = (plane, slice(None), some) if of_columns else (0, some)
+            native.running_sum(source[part], target[part], of_columns)
+
+    for_blocks(shape[0] * -(-lines // step), 1, add)
+    return True
 
 
 def row_maximum(x: Any, axis: int) -> Any:
@@ -116,5 +142,6 @@ def add_columns(sums: Array, x: Array) -> None:
 
 
 _FEW = 1 << 10  # elements up to which NumPy is as fast
+_ROWS, _COLUMNS = 16, 512  # that a running sum does at a time at least
 
-__all__ = ["add_columns", "row_maximum", "running_sum", "sum_of_squares", "sum_over", "sum_type"]
+__all__ = ["add_columns", "row_maximum", "running_sum", "running_sum_into", "sum_of_squares", "sum_over", "sum_type"]

@@ -15,7 +15,20 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, along, round_into, sum_over, where, widen
+from ascend_aclnn import native
+from ascend_aclnn.numerics import (
+    BLOCK,
+    SMALL,
+    Array,
+    along,
+    codes,
+    for_blocks,
+    round_into,
+    rows_per_block,
+    sum_over,
+    where,
+    widen,
+)
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 
@@ -123,10 +136,20 @@ def _first(windows: Sequence[Union[PoolingAxis, Adaptive]]) -> list[Array]:
     return firsts
 
 
+def _are_planes(windows: Sequence[Union[PoolingAxis, Adaptive]]) -> bool:
+    """Whether the compiled helper takes such windows."""
+    return len(windows) == 2 and all(isinstance(window, PoolingAxis) for window in windows)
+
+
 def _maxima(x: Array, windows: Sequence[Union[PoolingAxis, Adaptive]]) -> tuple[Array, Array]:
     """The largest element of each window, the first NaN if there is one, and its position in the plane."""
     shape = x.shape[: x.ndim - len(windows)] + tuple(w.number for w in windows)
     size = math.prod(w.size for w in windows)
+    if _are_planes(windows) and size < 2**31:
+        best, position = np.empty(shape, np.float32), np.empty(shape, np.int32)
+        planes = x.reshape(-1, *x.shape[-2:])
+        if native.window_maxima(planes, np.array(windows, np.int64), best, position):
+            return best, position
     numbers = np.arange(size, dtype=np.int32 if size < 2**31 else np.int64).reshape([w.size for w in windows])
     best, position = np.zeros(shape, x.dtype), np.full(shape, -1, numbers.dtype)
     firsts = _first(windows)
@@ -191,8 +214,29 @@ def _max_pool_with_indices(axes: int, *arguments: Any, out: tuple[Array, Array])
 reference("aclnnMaxPoolWithArgmaxV3", raw=True)(functools.partial(_max_pool_with_indices, 2))
 
 
+def _scattered_by_helper(grad: Array, positions: Array, axes: int, out: Array) -> bool:
+    """``_scattered`` into the output, in blocks of planes; False where the helper cannot, or where a position is wrong."""
+    size = math.prod(out.shape[-axes:])
+    if not native.runs_programs() or out.size <= SMALL or size >= 2**31 or not out.flags.c_contiguous:
+        return False
+    values, target = grad.reshape(out.size // size, -1), out.reshape(-1, size)
+    places = positions.reshape(values.shape)
+    done = []
+
+    def scatter(low: int, high: int) -> None:
+        part = np.ascontiguousarray(widen(values[low:high]))
+        some = places[low:high]
+        known = some.dtype == np.int32 or (some.size and codes(some).max() < size)
+        done.append(known and native.scatter(part, np.ascontiguousarray(some, np.int32), target[low:high]))
+
+    for_blocks(len(target), rows_per_block(size, BLOCK), scatter)
+    return all(done)
+
+
 def _max_pool_backward(axes: int, *arguments: Any, out: tuple[Array]) -> None:
     grad, x, indices = arguments[:3]
+    if _scattered_by_helper(grad, indices, axes, out[0]):
+        return
     round_into(out[0], _scattered("indices", widen(grad), indices, x.shape, axes))
 
 
@@ -291,6 +335,10 @@ def _sums(x: Array, windows: Sequence[Union[PoolingAxis, Adaptive]]) -> Array:
     """Sums over windows, axis by axis."""
     if all(isinstance(window, Adaptive) and window.number == 1 for window in windows):
         return np.asarray(sum_over(x, tuple(range(x.ndim - len(windows), x.ndim)), True))
+    if _are_planes(windows):
+        sums = np.empty(x.shape[: x.ndim - 2] + tuple(w.number for w in windows))
+        if native.window_sums(x.reshape(-1, *x.shape[-2:]), np.array(windows, np.int64), sums):
+            return sums
     total = np.asarray(x, np.float64)
     for axis, window in enumerate(windows, -len(windows)):
         sums = np.zeros([window.number if i == axis else n for i, n in enumerate(total.shape, -total.ndim)])
@@ -335,8 +383,19 @@ def _avg_pool_backward(axes: int, *arguments: Any, out: tuple[Array]) -> None:
     _of_planes(lambda grad: _spread(grad / divisor, windows), axes, grad, out)
 
 
+def _means_of_planes(x: Array, sizes: tuple[int, ...]) -> Any:
+    """The mean over the last axes, divided by one of their sizes after the other."""
+    total = sum_over(x, tuple(range(x.ndim - len(sizes), x.ndim)), True)
+    for size in sizes:
+        total = total / float(size)
+    return total
+
+
 def _adaptive_avg_pool(axes: int, x: Array, sizes: Ints, *, out: tuple[Array]) -> None:
     windows = _adaptive(x.shape[-axes:], out[0].shape[-axes:])
+    last = tuple(range(x.ndim - axes, x.ndim))
+    if all(w.number == 1 for w in windows) and along(_means_of_planes, lambda *_: last, [x, x.shape[-axes:]], out):
+        return
     total = _sums(widen(x), windows)
     for axis, window in enumerate(windows):
         total = total / _along(window.elements(), axis, axes)

@@ -805,26 +805,6 @@ COMPARED(log)
         }                                                                                                                \
     }
 
-/* Running float64 sums along contiguous rows of float32; several rows at a time, for each addition waits for the one before. */
-EXPORT void ascend_native_running_sum(const float *source, double *target, size_t rows, size_t columns)
-{
-    enum { SIDE = 8 };
-    size_t r = 0;
-    for (; r + SIDE <= rows; r += SIDE) {
-        double sums[SIDE];
-        for (size_t k = 0; k < SIDE; k++) sums[k] = -0.0;
-        for (size_t i = 0; i < columns; i++)
-            for (size_t k = 0; k < SIDE; k++) {
-                sums[k] += (double)source[(r + k) * columns + i];
-                target[(r + k) * columns + i] = sums[k];
-            }
-    }
-    for (; r < rows; r++) {
-        double sum = -0.0;
-        for (size_t i = 0; i < columns; i++) target[r * columns + i] = sum += (double)source[r * columns + i];
-    }
-}
-
 FOR_EACH_SET(SUMS)
 
 EXPORT void ascend_native_sum(const void *source, double *target, size_t rows, size_t columns, ptrdiff_t step, int of_columns)

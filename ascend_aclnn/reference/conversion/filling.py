@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ascend_aclnn.numerics import BLOCK, Array, elementwise, for_blocks, is_integer, round_into, set_all, widen
+from ascend_aclnn import native
+from ascend_aclnn.numerics import (
+    BLOCK,
+    Array,
+    elementwise,
+    for_blocks,
+    in_parts,
+    is_integer,
+    round_into,
+    set_all,
+    widen,
+)
 from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._pointwise import rows
 from ascend_aclnn.reference._rows import codes
@@ -61,7 +72,16 @@ def fill(x: Array, value: Any, *, out: tuple[Array]) -> None:
 
 @reference("aclnnInplaceMaskedFillScalar", "aclnnInplaceMaskedFillTensor", raw=True)
 def masked_fill(x: Array, mask: Array, value: Any, *, out: tuple[Array]) -> None:
-    np.copyto(codes(out[0]), codes(converted(value, x.dtype)), where=mask)
+    target, code = codes(out[0]), codes(converted(value, x.dtype))
+
+    def fill_part(part: Array, where: Array) -> None:
+        if not native.fill_masked(part, where, code):
+            np.copyto(part, code, where=where)
+
+    if mask.shape == target.shape and code.size == 1:
+        in_parts(fill_part, target, mask)
+    else:
+        np.copyto(target, code, where=mask)
 
 
 @reference("aclnnInplaceCopy", raw=True)

@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ascend_aclnn import native
 from ascend_aclnn.numerics import BLOCK, Array, for_blocks, rows_per_block
 from ascend_aclnn.reference._pointwise import is_whole
 from ascend_aclnn.reference.declare import reference
@@ -25,7 +26,9 @@ def topk(x: Array, k: int, dim: int, largest: bool, is_sorted: bool) -> Any:
     if x.ndim == 0:
         return x, np.zeros((), np.int64)
     axis = dim % x.ndim
-    first = _candidates(np.moveaxis(x, axis, -1), k, largest)
+    lines = np.moveaxis(x, axis, -1)
+    first = native.choose(lines.reshape(-1, lines.shape[-1]), k, largest) if lines.flags.c_contiguous else None
+    first = _candidates(lines, k, largest) if first is None else first.reshape(*lines.shape[:-1], k)
     if first is not None:
         positions = np.moveaxis(first, -1, axis)
         return np.take_along_axis(x, positions, axis), positions

@@ -23,8 +23,8 @@ def _with_scalar(compare: Callable[[Any, Any], Any], rounded: bool) -> Callable[
 
     def function(x: Array, value: Any, *, out: tuple[Array]) -> None:
         if is_low_precision(x.dtype) and rounded and not isinstance(value, complex):
-            value = widen(np.array([value]).astype(x.dtype))[0]
-        if not elementwise(lambda values: compare(values, value), [x], out):
+            value = float(widen(np.array([value]).astype(x.dtype))[0])
+        if not elementwise(compare, [x, value], out):
             round_into(out[0], compare(widen(x), value))
 
     return function

@@ -56,13 +56,17 @@ def _reduction(
     return register
 
 
+def _row_totals(rows: Array) -> Any:
+    return total(rows, (1,))
+
+
 def _sum_all(x: Array, is_mean: bool, out: Array) -> bool:
     """The sum or mean of all elements, by rows, widened in blocks; False, and nothing done, where that is not asked for."""
     if out.size != 1 or x.ndim < 2 or not x.flags.c_contiguous or is_whole(widen(x.reshape(-1)[:1])):
         return False
     rows = x.reshape(-1, x.shape[-1])
     sums = np.empty(len(rows))
-    if not along(lambda rows: total(rows, (1,)), lambda rows: (1,), [rows], [sums]):
+    if not along(_row_totals, lambda rows: (1,), [rows], [sums]):
         return False
     round_into(out, np.asarray(total(sums) / (x.size if is_mean else 1)).reshape(out.shape))
     return True

@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.numerics import Array, running_sum, sum_type
+from ascend_aclnn.numerics import Array, along, round_into, running_sum, running_sum_into, sum_type, widen
 from ascend_aclnn.reference._arrays import cast
 from ascend_aclnn.reference._rows import check_range, stable_order
 from ascend_aclnn.reference.declare import reference
@@ -121,10 +121,17 @@ def _given_dim(x: Array, dim: Any, *_: Any) -> tuple[int]:
     return (int(dim),)
 
 
-@reference("aclnnCumsum", along=_given_dim)
-def cumsum(x: Array, dim: int, dtype: int) -> Any:
-    """Running sums of the elements after a cast to the data type."""
+def _cumsum(x: Array, dim: int, dtype: int) -> Any:
     return _running(np.add, cast(x, dtype), dim)
+
+
+@reference("aclnnCumsum", raw=True)
+def cumsum(x: Array, dim: int, dtype: int, *, out: tuple[Array]) -> None:
+    """Running sums of the elements after a cast to the data type."""
+    if x.ndim and DataType(dtype).numpy == x.dtype == out[0].dtype and running_sum_into(out[0], x, dim):
+        return
+    if not along(_cumsum, _given_dim, [x, dim, dtype], out):
+        round_into(out[0], np.asarray(_cumsum(widen(x), dim, dtype)))
 
 
 @reference("aclnnCumsumV2", along=_given_dim)

@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ascend_aclnn import native
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference._special import sigmoid, softplus
@@ -18,8 +19,12 @@ def _softmax(x: Array) -> Array:
 
 
 def _best(scores: Array, k: int) -> Array:
-    """Positions of the k largest, in falling order."""
-    return np.argsort(-scores, -1, kind="stable")[..., :k]
+    """Positions of the k largest, in falling order; NaN comes last."""
+    turned = -scores
+    first = native.choose(turned.reshape(-1, turned.shape[-1]), k, False) if turned.ndim else None
+    if first is not None:
+        return first.reshape(*scores.shape[:-1], k)
+    return np.argsort(turned, -1, kind="stable")[..., :k]
 
 
 def _scores_of(scores: Array, experts: Array) -> Array:
