@@ -34,6 +34,9 @@ def expert_arguments(rank, program):
     if quantised:
         weight1, weight2 = (random.integers(-99, 99, size, np.int8) for size in ((EXPERTS, k, 2 * n), (EXPERTS, n, k)))
         scale1, scale2 = (random.uniform(1e-3, 3e-3, (EXPERTS, width)).astype(np.float32) for width in (2 * n, k))
+        if program == "w4a8":  # of 4 bits, by scales that are exact in any format
+            weight1, weight2 = (weight >> 4 for weight in (weight1, weight2))
+            scale1, scale2 = (np.exp2(np.round(np.log2(scale * 16))) for scale in (scale1, scale2))
     else:
         weight1, weight2 = (
             random.normal(size=size, scale=0.2).astype(BF16) for size in ((EXPERTS, k, 2 * n), (EXPERTS, n, k))
@@ -41,6 +44,12 @@ def expert_arguments(rank, program):
         scale1 = scale2 = np.zeros((EXPERTS, 1), np.float32)
     ids = np.stack([random.permutation(SIZE * EXPERTS)[:TOP] for _ in range(TOKENS)]).astype(np.int32)
     return x, weight1, weight2, ids, scale1, scale2, random.uniform(size=(TOKENS, TOP)).astype(np.float32)
+
+
+def packed(codes):
+    """Eight codes of 4 bits in an INT32, in blocks."""
+    nibbles = (codes & 15).astype(np.uint32).reshape(*codes.shape[:-1], -1, 8) << (4 * np.arange(8, dtype=np.uint32))
+    return aclnn.asarray(nibbles.sum(-1, dtype=np.uint32).view(np.int32)).to_format("FRACTAL_NZ")
 
 
 def run(comm, program):
@@ -55,6 +64,10 @@ def run(comm, program):
         weights = [weight1], [scale1], [weight2], [scale2]
         arguments = comm.name, comm.size, comm.rank, SIZE * EXPERTS, 1, 0, 0, 0
         return ops.dispatch_gmm_combine_decode(x, ids, *weights, probs, None, None, *arguments)
+    if program == "w4a8":
+        biases = [[8 * (w * s[:, None]).sum(1)] for w, s in ((weight1, scale1), (weight2, scale2))]
+        arguments = [packed(weight1)], [packed(weight2)], ids, *scales, *biases, probs, None, comm.name, 100, 0.5
+        return ops.dispatch_ffn_combine_w4_a8(x, *arguments)
     if program == "int8":
         return ops.dispatch_ffn_combine(x, *lists, None, comm.name, 100, 0.5)
     return ops.dispatch_ffn_combine_bf16(x, *lists, comm.name, 100)

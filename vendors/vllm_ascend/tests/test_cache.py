@@ -84,6 +84,77 @@ def test_reshape_and_cache_bnsd(aclnn_backend):
     assert (cache.numpy() == expected).all()
 
 
+def hamming_arguments(group, random):
+    """Three requests of 5, 3 and 0 blocks of 64 keys of 128 bits, with two heads of keys."""
+    keys = random.integers(0, 256, (12, 2, 64, 16), np.uint8)
+    query = random.integers(0, 256, (3, 2 * group, 1, 16), np.uint8)
+    table = random.permutation(12)[:8].astype(np.int32)
+    tables = np.array([[*table[:5], 0], [*table[5:8], 0, 0, 0], [9] * 6], np.int32)
+    return query, keys, tables, np.array([5 * 64 - 10, 3 * 64, 0], np.int32)
+
+
+def in_common(queries, key):
+    """How many bits of a key are those of the queries."""
+    return sum(8 - bin(a ^ b).count("1") for query in queries.tolist() for a, b in zip(query, key.tolist()))
+
+
+@pytest.mark.parametrize("offload", [0, 1])
+def test_hamming_dist_top_k(aclnn_backend, offload):
+    """One block of the beginning and one of the end, and the nearest two of the others; a short request has all of its own."""
+    query, keys, tables, lengths = hamming_arguments(2, np.random.default_rng(7))
+    before = np.full((3, 2, 5), -7, np.int32)
+    arguments = np.full(3, 4, np.int32), lengths, np.full(3, 64, np.int32), tables, before
+    out = aclnn.asarray(before)
+    ops.hamming_dist_top_k(query, keys, *arguments, None, np.ones(3, bool), 6 * 64, 1, 1, offload, out)
+    for head in range(2):
+        queries = query[0, 2 * head : 2 * head + 2, 0]
+        nearest = [max(in_common(queries, key) for key in keys[block, head]) for block in tables[0, :5]]
+        middle = sorted((1, 2, 3), key=lambda number: -nearest[number])[:2]
+        chosen = [0, 4, *middle] if offload else tables[0, sorted([0, 4, *middle])].tolist()
+        assert out.numpy()[0, head].tolist() == [*chosen, -7]
+        found = out.numpy()[1, head]
+        assert sorted(found[:3].tolist()) == sorted([0, 1, 2] if offload else tables[1, :3].tolist())
+        assert (found[3:] == -7).all() and (out.numpy()[2] == -7).all()
+
+
+def test_hamming_dist_top_k_of_many_queries(aclnn_backend):
+    """Sums of 16 equal queries are halved and cut to -8 and 7: a bit that they have not set counts more where it differs."""
+    query, keys, tables, lengths = hamming_arguments(16, np.random.default_rng(8))
+    query[:] = query[:, :1]
+    out = aclnn.asarray(np.zeros((3, 2, 1), np.int32))
+    sizes = np.full(3, 64, np.int32)
+    ops.hamming_dist_top_k(query, keys, sizes // 64, lengths, sizes, tables, out, None, None, 6 * 64, 0, 0, 0, out)
+    wanted = [bit for byte in query[0, 0, 0].tolist() for bit in f"{byte:08b}"]
+    for head in range(2):
+        nearest = []
+        for block in tables[0, :5]:
+            bits = [[bit for byte in key for bit in f"{byte:08b}"] for key in keys[block, head].tolist()]
+            weights = {("1", "1"): 7, ("1", "0"): -7, ("0", "0"): 8, ("0", "1"): -8}
+            nearest.append(max(sum(weights[pair] for pair in zip(wanted, row)) for row in bits))
+        assert out.numpy()[0, head, 0] == tables[0, nearest.index(max(nearest))]
+
+
+def test_a_request_whose_mask_is_off_has_its_whole_table(aclnn_backend):
+    query, keys, tables, lengths = hamming_arguments(1, np.random.default_rng(9))
+    sizes, mask = np.full(3, 64, np.int32), np.array([False, True, False])
+    out = aclnn.asarray(np.full((3, 2, 4), -7, np.int32))
+    ops.hamming_dist_top_k(query, keys, sizes // 64, lengths, sizes, tables, out, None, mask, 6 * 64, 1, 0, 0, out)
+    for request, expected in enumerate(([*tables[0, :4]], [tables[1, 0], -7, -7, -7], [*tables[2, :4]])):
+        assert (out.numpy()[request] == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"), [("chunk", "is 16; the reference"), ("length", "there is room for 384")]
+)
+def test_hamming_dist_top_k_refuses(aclnn_backend, changed, message):
+    query, keys, tables, lengths = hamming_arguments(1, np.random.default_rng(9))
+    sizes, out = np.full(3, 64, np.int32), np.zeros((3, 2, 4), np.int32)
+    (sizes if changed == "chunk" else lengths)[1] = 16 if changed == "chunk" else 385
+    with pytest.raises(aclnn.AclError, match=message):
+        ops.hamming_dist_top_k(query, keys, sizes // 16, lengths, sizes, tables, out, None, None, 384, 1, 1, 0, out)
+        aclnn.synchronize()
+
+
 @pytest.mark.parametrize("rotation", [1, 2])
 @pytest.mark.parametrize("coff", [1, 2])
 def test_compressor(aclnn_backend, rotation, coff):

@@ -13,7 +13,7 @@ from ranks import EXPERTS, SIZE, TOKENS, TOP, expert_arguments, matmul_arguments
 
 import ascend_aclnn as aclnn
 
-PROGRAMS = {"Ascend910B1": ["matmul", "int8"], "Ascend910_9391": ["bf16", "decode"]}
+PROGRAMS = {"Ascend910B1": ["matmul", "int8"], "Ascend910_9391": ["bf16", "decode", "w4a8"]}
 
 
 def start(directory, backend, soc):
@@ -61,9 +61,9 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-@pytest.mark.parametrize(("program", "limit"), [("bf16", np.inf), ("int8", 0.5), ("decode", np.inf)])
+@pytest.mark.parametrize(("program", "limit"), [("bf16", np.inf), ("int8", 0.5), ("w4a8", 0.5), ("decode", np.inf)])
 def test_dispatch_ffn_combine(results, program, limit):
-    """Each token by each of its experts; with 8-bit weights as if nothing was rounded."""
+    """Each token by each of its experts; with quantised weights as if nothing was rounded."""
     ranks = [expert_arguments(rank, program) for rank in range(SIZE)]
     received = np.zeros((SIZE, EXPERTS), int)
     for rank, (x, _, _, ids, _, _, probs) in enumerate(ranks):

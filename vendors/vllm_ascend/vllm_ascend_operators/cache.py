@@ -299,3 +299,96 @@ def reshape_and_cache_bnsd(
         of_request = keys[start * heads : end * heads].reshape(heads, end - start, keys.shape[1])
         block, place = np.divmod(slots[start:end], size)
         cache[block, :, place] = of_request.swapaxes(0, 1)
+
+
+aclnn.register_operator(
+    """
+aclnnStatus aclnnHammingDistTopKGetWorkspaceSize(
+    const aclTensor *query, const aclTensor *keyCompressed, const aclTensor *k, const aclTensor *seqLen,
+    const aclTensor *chunkSize, const aclTensor *keyBlockTable, const aclTensor *indicesIn,
+    const aclTensor *keyCompressedRopeOptional, const aclTensor *maskOptional, int64_t maxSeqLen, int64_t sink, int64_t recent,
+    int64_t supportOffload, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
+""",
+    directions={"out": "inout"},
+)
+
+rule(
+    "aclnnHammingDistTopK",
+    only_products("A2 A3"),
+    dtypes("UINT8", "query", "keyCompressed", "keyCompressedRopeOptional"),
+    dtypes("INT32", "k", "seqLen", "chunkSize", "keyBlockTable", "indicesIn", "out"),
+    dtypes("BOOL", "maskOptional"),
+    contiguous("out"),
+    tiling(
+        rank(4, "query", "keyCompressed"),
+        rank(2, "keyBlockTable"),
+        rank(3, "indicesIn"),
+        same_shape("indicesIn", "out"),
+        require("query[2] == 1", "query[1] % keyCompressed[1] == 0"),
+        require("keyCompressed[3] == query[3]", argument="keyCompressed"),
+        has_shape(k="query[:1]", seqLen="query[:1]", chunkSize="query[:1]", maskOptional="query[:1]"),
+        require("keyBlockTable[0] == query[0]", argument="keyBlockTable"),
+        require("indicesIn[:2] == (query[0], keyCompressed[1])", argument="indicesIn"),
+        not_negative("maxSeqLen", "sink", "recent"),
+    ),
+)
+
+
+def _rotated_apart(call: Call) -> Optional[str]:
+    return "the reference takes keys in one piece" if call.is_present("keyCompressedRopeOptional") else None
+
+
+def _signs(packed: Array) -> Array:
+    """1 for each bit that is set, -1 for the others, in float32."""
+    return np.unpackbits(packed, axis=-1, bitorder="little").astype(np.float32) * 2 - 1
+
+
+@reference("aclnnHammingDistTopK", raw=True, unsupported=_rotated_apart)
+def hamming_dist_top_k(
+    query: Array,
+    keys: Array,
+    wanted: Array,
+    lengths: Array,
+    chunks: Array,
+    table: Array,
+    _indices: Array,
+    _rope: None,
+    mask: Optional[Array],
+    longest: int,
+    sink: int,
+    recent: int,
+    offload: int,
+    _out: Array,
+    *,
+    out: Sequence[Array],
+) -> None:
+    """The k blocks of keys whose nearest key has the most bits in common with the queries of its head, in order of the table.
+
+    The first ``sink`` blocks and the last ``recent`` ones come before all others, earlier blocks before later ones as near.
+    A request whose ``mask`` is off gets its whole table. ``offload``: numbers of blocks in the request, the nearest first.
+    What lies behind the k stays as it is.
+    """
+    found, (heads, size) = out[0], keys.shape[1:3]
+    group = query.shape[1] // heads
+    sums = _signs(query).reshape(len(query), heads, group, -1).sum(2)
+    if group > 8:  # what queries sum up to has to fit into 4 bits
+        sums = sums.astype(np.float16) * np.float16(1 / -(-group // 8))
+    codes = np.clip(np.ceil(sums), -8, 7).astype(np.float32)
+    for request, (length, chunk) in enumerate(zip(lengths.tolist(), chunks.tolist())):
+        blocks, used = table[request], -(-length // size)
+        if mask is not None and not mask[request]:
+            found[request, :, : blocks.size] = blocks[: found.shape[2]]
+            continue
+        if chunk != size or size not in (64, 128):
+            raise DataError("chunkSize", f"is {chunk}; the reference takes that of a block, {size}, if it is 64 or 128")
+        if not 0 <= used <= min(blocks.size, -(-longest // size)):
+            limit = min(blocks.size, -(-longest // size)) * size
+            raise DataError("seqLen", f"is {length}; there is room for {limit} by max_seq_len and the table")
+        if used and not (blocks[:used].min() >= 0 and blocks[:used].max() < len(keys)):
+            raise DataError("keyBlockTable", f"names blocks outside of 0 to {len(keys) - 1}")
+        common = np.einsum("bhsd,hd->hbs", _signs(keys[blocks[:used]]), codes[request]).astype(np.float16)
+        scores = common.max(-1, initial=-np.inf)
+        scores[:, :sink] = scores[:, max(used - recent, 0) :] = np.inf
+        count = max(min(int(wanted[request]), used, found.shape[2]), 0)
+        chosen = np.argsort(-scores, -1, kind="stable")[:, :count]
+        found[request, :, :count] = chosen if offload else blocks[np.sort(chosen, -1)]

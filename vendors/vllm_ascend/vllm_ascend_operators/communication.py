@@ -12,8 +12,9 @@ from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.groups import Ranks
 from ascend_aclnn.numerics import Array, DataError, matmul, round_into, rounded_to, widen
 from ascend_aclnn.reference import reference
+from ascend_aclnn.reference.matmul.quant import product_with_int4
 from ascend_aclnn.rules.language import *
-from vllm_ascend_operators.quantised import product, quantised, swiglu
+from vllm_ascend_operators.quantised import matrix, product, quantised, swiglu
 
 # ------------------------------------------------------------------------------------------------- tensor parallel
 
@@ -100,11 +101,14 @@ _EXPERTS = (
         rank(2, "x", "expertId", "probs", "out"),
         define(one="len(weight1) == 1 and len(weight1[0]) == 3"),
         define(experts="weight1[0][0] if one else len(weight1)"),
+        define(packs="8 if weight1[0].dtype == INT32 else 1"),
         require("expertId[0] == x[0]"),
         require("probs == expertId"),
         require("len(weight2) == len(weight1)"),
-        require("all(w[-2] == x[1] and w[-1] == 2 * v[-2] for w, v in zip(weight1, weight2))", argument="weight1"),
-        require("all(w[-1] == x[1] for w in weight2)"),
+        require(
+            "all(w[-2] == x[1] and w[-1] * packs == 2 * v[-2] for w, v in zip(weight1, weight2))", argument="weight1"
+        ),
+        require("all(w[-1] * packs == x[1] for w in weight2)"),
         rank(1, "expertTokenNums"),
         require("expertTokenNums[0] >= experts"),
         require("maxOutputSize > 0"),
@@ -169,6 +173,11 @@ class _Received:
 def _each(weight: Sequence[Array]) -> Any:
     """One matrix for each expert, from a list of them or one tensor of all."""
     return weight[0] if len(weight) == 1 and weight[0].ndim == 3 else weight
+
+
+def _each_row(rows: Sequence[Array], experts: int) -> Array:
+    """One row for each expert, from a list of them or one tensor of all."""
+    return np.concatenate([part.reshape(-1) for part in rows]).reshape(experts, -1)
 
 
 def _finish(received: _Received, rows: Array, probs: Array, out: Sequence[Array]) -> None:
@@ -271,6 +280,71 @@ def dispatch_ffn_combine(
         inner = _half_product(codes[span], first[expert], scales1[expert]) * scales[span]
         inner, inner_scales = quantised(swiglu(inner, limit))
         rows[span] = rounded_to(_half_product(inner, second[expert], scales2[expert]) * inner_scales, x.dtype)
+    _finish(received, rows, probs, out)
+
+
+aclnn.register_operator(
+    """
+aclnnStatus aclnnDispatchFFNCombineW4A8GetWorkspaceSize(
+    const aclTensor *x, const aclTensorList *weight1, const aclTensorList *weight2, const aclTensor *expertId,
+    const aclTensorList *scale1, const aclTensorList *scale2, const aclTensorList *bias1, const aclTensorList *bias2,
+    const aclTensor *probs, const aclTensor *xActiveMask, const char *group, int64_t maxOutputSize, double swigluLimit,
+    const aclTensor *out, const aclTensor *expertTokenNums, uint64_t *workspaceSize, aclOpExecutor **executor);
+""",
+    directions={"expertTokenNums": "out"},
+    optional=("xActiveMask",),
+)
+
+rule(
+    "aclnnDispatchFFNCombineW4A8",
+    only_products("A3"),
+    required_lists("scale1", "scale2", "bias1", "bias2"),
+    dtypes(HALVES, "x"),
+    dtypes("INT32 INT4", "weight1", "weight2"),
+    dtypes("FLOAT", "bias1", "bias2"),
+    dtypes("BOOL", "xActiveMask"),
+    *_EXPERTS,
+    tiling(
+        has_shape(xActiveMask="(x[0],)"),
+        define(inner="2 * weight2[0][-2]"),
+        require("sum(prod(part) for part in scale1) == experts * inner", argument="scale1"),
+        require("sum(prod(part) for part in bias1) == experts * inner", argument="bias1"),
+        require("sum(prod(part) for part in scale2) == experts * x[1]", argument="scale2"),
+        require("sum(prod(part) for part in bias2) == experts * x[1]", argument="bias2"),
+    ),
+)
+
+
+@reference("aclnnDispatchFFNCombineW4A8", raw=True, communicates=True, unsupported=_masked)
+def dispatch_ffn_combine_w4a8(
+    x: Array,
+    weight1: Sequence[Array],
+    weight2: Sequence[Array],
+    expert_ids: Array,
+    scale1: Sequence[Array],
+    scale2: Sequence[Array],
+    bias1: Sequence[Array],
+    bias2: Sequence[Array],
+    probs: Array,
+    mask: Optional[Array],
+    group: str,
+    most: int,
+    limit: float,
+    *,
+    out: Sequence[Array],
+) -> None:
+    """As ``dispatch_ffn_combine`` with 4-bit weights: products in halves of rows; biases are what their offset takes away."""
+    first, second = ([matrix(one, 2) for one in _each(weight)] for weight in (weight1, weight2))
+    scales1, scales2, biases1, biases2 = (_each_row(rows, len(first)) for rows in (scale1, scale2, bias1, bias2))
+    received = _Received(groups.find(group), expert_ids, len(first), most)
+    sent, sent_scales = quantised(np.repeat(widen(x), expert_ids.shape[1], 0))
+    codes, scales = received.take(sent), received.take(sent_scales)
+    rows = np.empty((len(codes), x.shape[1]), x.dtype)
+    for expert, span in enumerate(received.spans):
+        inner = product_with_int4(codes[span], first[expert], scales1[expert], biases1[expert]) * scales[span]
+        inner, inner_scales = quantised(swiglu(inner, limit))
+        outer = product_with_int4(inner, second[expert], scales2[expert], biases2[expert]) * inner_scales
+        rows[span] = rounded_to(outer, x.dtype)
     _finish(received, rows, probs, out)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn.numerics import Array, DataError, matmul, widen
 from ascend_aclnn.reference import reference
-from ascend_aclnn.reference.matmul.quant import integers, product_with_int4
+from ascend_aclnn.reference.matmul.quant import product_with_int4
 from ascend_aclnn.rules import words_of
 from ascend_aclnn.rules.language import *
-from vllm_ascend_operators.quantised import product, quantised, swiglu
+from vllm_ascend_operators.quantised import matrix, product, quantised, swiglu
 
 # ------------------------------------------------------------------------------------------------- without quantisation
 
@@ -84,15 +84,6 @@ def _only_int8_rows(call: Call) -> Optional[str]:
     return f"the reference takes INT8 by INT8 or INT4, not {call['x'].dtype.name} by {weights[0].dtype.name}"
 
 
-def _matrix(weight: Array, plain: int) -> Array:
-    """A weight, unpacked; a view of its tiles, (..., n / inner, k / 16, 16, inner), as (..., k, n)."""
-    weight = integers(weight)
-    if weight.ndim == plain:
-        return weight
-    tiles = np.moveaxis(weight, -4, -2)
-    return tiles.reshape(*weight.shape[:-4], weight.shape[-3] * 16, -1)
-
-
 def _swiglu_quant(
     x: Array,
     weights: Any,
@@ -149,7 +140,7 @@ def grouped_matmul_swiglu_quant(
     *,
     out: Sequence[Array],
 ) -> None:
-    _swiglu_quant(x, _matrix(weight, 3), weight_scale, bias, x_scale, groups, limit, out[0], out[1])
+    _swiglu_quant(x, matrix(weight, 3), weight_scale, bias, x_scale, groups, limit, out[0], out[1])
 
 
 for _name in ("aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2"):
@@ -195,7 +186,7 @@ def grouped_matmul_swiglu_quant_v2(
 ) -> None:
     """One weight for all groups, or one for each; ``list_type`` 0: ``groups`` are ends, 1: they are sizes."""
     single = len(weight) == 1 and weight[0].ndim in (3, 5)
-    weights = _matrix(weight[0], 3) if single else [_matrix(one, 2) for one in weight]
+    weights = matrix(weight[0], 3) if single else [matrix(one, 2) for one in weight]
     scales, assists = (weight_scale[0], assist and assist[0]) if single else (weight_scale, assist)
     ends = np.cumsum(groups) if list_type == 1 else groups
     _swiglu_quant(x, weights, scales, assists, x_scale, ends, limit, out[0], out[1])
@@ -251,4 +242,4 @@ def grouped_matmul_swiglu_quant_tensor_list(
     out: Sequence[Array],
 ) -> None:
     """``groups`` are the ends of the experts' rows."""
-    _swiglu_quant(x, [_matrix(one, 2) for one in weight], weight_scale, None, x_scale, groups, limit, out[0], out[1])
+    _swiglu_quant(x, [matrix(one, 2) for one in weight], weight_scale, None, x_scale, groups, limit, out[0], out[1])

@@ -5,12 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from ascend_aclnn.numerics import Array, rounded_to
+from ascend_aclnn.reference.matmul.quant import integers
 
 
 def quantised(rows: Array) -> tuple[Array, Array]:
     """Rows as INT8, and what each row was divided by, (rows, 1)."""
     scales = np.abs(rows).max(-1, keepdims=True, initial=0) / np.float32(127)
     return rounded_to(rows / np.where(scales == 0, 1, scales), np.int8), scales
+
+
+def matrix(weight: Array, plain: int) -> Array:
+    """A weight, unpacked; a view of its tiles, (..., n / inner, k / 16, 16, inner), as (..., k, n)."""
+    weight = integers(weight)
+    if weight.ndim == plain:
+        return weight
+    tiles = np.moveaxis(weight, -4, -2)
+    return tiles.reshape(*weight.shape[:-4], weight.shape[-3] * 16, -1)
 
 
 def product(rows: Array, weight: Array) -> Array:
