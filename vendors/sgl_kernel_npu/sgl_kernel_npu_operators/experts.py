@@ -14,8 +14,9 @@ import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.groups import Ranks
-from ascend_aclnn.numerics import Array, DataError, round_into, widen
+from ascend_aclnn.numerics import Array, DataError, round_into, rounded_to, widen
 from ascend_aclnn.reference import function_of, reference
+from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale
 from ascend_aclnn.rules import words_of
 from ascend_aclnn.rules.language import *
 
@@ -466,3 +467,99 @@ def moe_low_latency_combine_v2(*arguments: Any, out: Sequence[Any]) -> list[Any]
     """MoeDistributeCombineV2; how long ranks have waited for each other is not known here."""
     _combine_v2(*arguments, out=out[:1])
     return [out[1]]
+
+
+# ------------------------------------------------------------------------------------------------- experts included
+
+aclnn.register_operator(
+    """
+aclnnStatus aclnnDispatchFFNCombineGetWorkspaceSize(
+    const aclTensor *x, const aclTensor *weight1, const aclTensor *weight2, const aclTensor *expertId,
+    const aclTensor *scale1, const aclTensor *scale2, const aclTensor *probs, const char *group, int64_t epRankSize,
+    int64_t epRankId, int64_t maxOutputSize, const aclTensor *out, const aclTensor *expertTokenNums, uint64_t *workspaceSize,
+    aclOpExecutor **executor);
+""",
+    directions={"expertTokenNums": "out"},
+)
+
+rule(
+    "aclnnDispatchFFNCombine",
+    only_products("A3"),
+    dtypes(HALVES, "x"),
+    same_dtype("x", "out"),
+    dtypes("INT8", "weight1", "weight2"),
+    dtypes("INT32", "expertId", "expertTokenNums"),
+    dtypes("INT64", "scale1", "scale2"),
+    dtypes("FLOAT", "probs"),
+    tiling(
+        rank(2, "x", "expertId", "probs", "out"),
+        rank(3, "weight1", "weight2"),
+        require("0 <= epRankId < epRankSize", "maxOutputSize > 0"),
+        require("expertId[0] == x[0]"),
+        require("probs == expertId"),
+        require("weight1[1] == x[1]", "weight1[2] == 2 * weight2[1]", argument="weight1"),
+        require("weight2[0] == weight1[0]", "weight2[2] == x[1]", argument="weight2"),
+        require("scale1.size == weight1[0] * weight1[2]", argument="scale1"),
+        require("scale2.size == weight2[0] * weight2[2]", argument="scale2"),
+        rank(1, "expertTokenNums"),
+        require("expertTokenNums[0] >= weight1[0]"),
+        like(out="x"),
+    ),
+    infer_shape(expertTokenNums="weight1[:1]"),
+)
+
+
+def _quantised(rows: Array) -> tuple[Array, Array]:
+    """Rows as INT8, and what each row was divided by."""
+    scales = np.abs(rows).max(-1, keepdims=True, initial=0) / np.float32(127)
+    return rounded_to(rows / np.where(scales == 0, 1, scales), np.int8), scales
+
+
+def _half_product(codes: Array, weight: Array, scale: Array) -> Array:
+    """A product of integers by the columns' scales, in FLOAT16, as the cube unit hands it over."""
+    return widen(rounded_to(exact_product(codes, weight).astype(np.float32) * fixed_scale(scale), np.float16))
+
+
+@reference("aclnnDispatchFFNCombine", raw=True, communicates=True)
+def dispatch_ffn_combine(
+    x: Array,
+    weight1: Array,
+    weight2: Array,
+    expert_ids: Array,
+    scale1: Array,
+    scale2: Array,
+    probs: Array,
+    group: str,
+    size: int,
+    rank_id: int,
+    most: int,
+    *,
+    out: Sequence[Array],
+) -> None:
+    """Each token through its experts, wherever these are: two products of INT8 with SwiGLU between; then their weighted sum.
+
+    Scales have a row for each expert of the rank. Rows are quantised by their largest magnitude in front of both products.
+    """
+    ranks, local = _ranks(group, size, rank_id), len(weight1)
+    if expert_ids.size and expert_ids.min() < 0:
+        raise DataError("expertId", f"has expert {expert_ids.min()}; allowed: 0 to {local * size - 1}")
+    valid, expert = _chosen(expert_ids, local * size)
+    codes, scales = _quantised(widen(x)[valid // expert_ids.shape[1]])
+    ends = np.searchsorted(expert, np.arange(1, size) * local)
+    arrived = [ranks.all_to_all(np.split(part, ends)) for part in (expert % local, codes, scales)]
+    numbers, codes, scales = (np.concatenate(parts) for parts in arrived)
+    if numbers.size > most:
+        raise DataError("maxOutputSize", f"is {most}; {numbers.size} tokens have come to the experts of this rank")
+    rows = np.empty((len(codes), x.shape[1]), x.dtype)
+    for number, (first, second) in enumerate(zip(scale1.reshape(local, -1), scale2.reshape(local, -1))):
+        mine = numbers == number
+        left, right = np.split(_half_product(codes[mine], weight1[number], first) * scales[mine], 2, axis=1)
+        inner, inner_scales = _quantised(left / (1 + np.exp(-left)) * right)
+        rows[mine] = rounded_to(_half_product(inner, weight2[number], second) * inner_scales, x.dtype)
+    sizes = [len(part) for part in arrived[0]]
+    back = np.concatenate(ranks.all_to_all(np.split(rows, np.cumsum(sizes)[:-1])))
+    copies = np.empty((valid.size, x.shape[1]), np.float32)
+    copies[valid] = widen(back)
+    round_into(out[0], (copies.reshape(*probs.shape, -1) * probs[..., None]).sum(1))
+    out[1][...] = 0
+    out[1][:local] = np.bincount(numbers, minlength=local)

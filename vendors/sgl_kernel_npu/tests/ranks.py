@@ -88,6 +88,24 @@ def low_latency(comm):
     return results
 
 
+def experts_of(rank):
+    """Both weights of a rank's experts, and their scales, which are exact in any format."""
+    random, local = np.random.default_rng(rank + 20), EXPERTS // SIZE
+    weights = [random.integers(-99, 99, (local, *size), np.int8) for size in ((H, 2 * H), (H, H))]
+    scales = [np.exp2(random.integers(-10, -7, (local, w.shape[2]))).astype(np.float32) for w in weights]
+    return weights, scales
+
+
+def fused(comm):
+    """All at once: rows to experts, products, and the way back."""
+    x, ids, weights = arguments(comm.rank)
+    both, scales = experts_of(comm.rank)
+    packed = [scale.view(np.int32).astype(np.int64) for scale in scales]
+    last = comm.name, SIZE, comm.rank, SIZE * max(TOKENS) * TOP
+    out, counts = ops.dispatch_ffn_combine(x, *both, np.abs(ids).astype(np.int32), *packed, weights, *last)
+    return {"out": out, "counts": counts}
+
+
 def main():
     rank, size, directory, backend = sys.argv[1:]
     info = Path(directory) / "info"
@@ -99,7 +117,12 @@ def main():
         while not info.exists():
             time.sleep(0.01)
         with aclnn.Communicator.from_root_info(info.read_bytes(), int(rank), int(size)) as comm:
-            both = {"plain": normal(comm, False), "int8": normal(comm, True), "low": low_latency(comm)}
+            both = {
+                "plain": normal(comm, False),
+                "int8": normal(comm, True),
+                "low": low_latency(comm),
+                "fused": fused(comm),
+            }
             results = {f"{name} {key}": np.asarray(value) for name, part in both.items() for key, value in part.items()}
             np.savez(Path(directory) / f"{rank}.npz", **results)
 

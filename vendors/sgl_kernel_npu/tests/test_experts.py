@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ranks import EACH, EXPERTS, ROUNDS, SIZE, SOC, TOKENS, arguments
+from ranks import EACH, EXPERTS, ROUNDS, SIZE, SOC, TOKENS, H, arguments, experts_of
 
 LOCAL = EXPERTS // SIZE
 
@@ -99,3 +99,20 @@ def test_low_latency(results):
         golden = 2 * x[:4].astype(np.float64) * weights[:4].sum(1, keepdims=True)
         assert np.abs(result["low moe_low_latency"] - golden).max() < 2e-3 * np.abs(golden).max()
         assert (result["low moe_low_latency"] == result["low moe_distribute"]).all()
+
+
+def test_dispatch_ffn_combine(results):
+    """Each token by each of its experts, as if nothing was rounded."""
+    received = np.zeros((SIZE, LOCAL), int)
+    for rank, result in enumerate(results):
+        x, ids, probs = arguments(rank)
+        golden = np.zeros((TOKENS[rank], H))
+        for token, choices in enumerate(np.abs(ids)):
+            for expert, prob in zip(choices, probs[token]):
+                owner, number = divmod(int(expert), LOCAL)
+                received[owner, number] += 1
+                first, second = (w[number] * s[number].astype(np.float64) for w, s in zip(*experts_of(owner)))
+                left, right = np.split(x[token].astype(np.float64) @ first, 2)
+                golden[token] += prob * (left / (1 + np.exp(-left)) * right @ second)
+        assert np.abs(result["fused out"] - golden).max() < 0.03 * np.abs(golden).max()
+    assert [result["fused counts"].tolist() for result in results] == received.tolist()
