@@ -67,7 +67,11 @@ SLOWER = {
     "posembedding: rotary_position_embedding": _CALL,
 }
 
-_PASSES = "5 to 15 passes over blocks in the second-level cache; rounding to 16 bits alone is 0.4 to 1 ns an element"
+_PASSES = "some ten passes over blocks in the second-level cache; torch passes once"
+_HALF = (
+    "float16 is widened in six passes over a block and rounded in thirteen: NumPy's own conversions, two to three times as "
+    "slow, take an element at a time (conversions.md has both); torch passes once"
+)
 _SUMS = (
     "widened, converted to float64 and added up in passes of their own: 0.4 ns an element beyond what has to be read"
 )
@@ -112,4 +116,5 @@ def slower(operator: str, dtype: str, with_helper: bool) -> Optional[str]:
     if with_helper:
         element_wise = operator.partition(":")[0] in ("math", "activation", "loss", "foreach")
         return reason(SLOWER, operator) or (_TILES if element_wise else None)
-    return reason(SLOWER_ALONE, operator) or (_PASSES if dtype != "fp32" else reason(SLOWER, operator))
+    other = {"fp16": _HALF, "bf16": _PASSES}
+    return reason(SLOWER_ALONE, operator) or other.get(dtype) or reason(SLOWER, operator)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -190,18 +191,43 @@ def _compute(
 ) -> None:
     """One piece; ``parts`` has the pieces of the inputs that are arrays, None for the others."""
     arguments = list(inputs)
+    widened = []
     for number, part in enumerate(parts):
         if part is not None:
             if is_low_precision(part.dtype):
                 part = widen(part, scratch(f"blocks.{number}", part.shape, np.float32))
+                widened.append(part)
             arguments[number] = part
     results = function(*arguments)
-    several = results if isinstance(results, tuple) else (results,)
-    if len(several) != len(outputs):
-        raise RuntimeError(f"the function gave {len(several)} results for {len(outputs)} outputs")
-    for result, output in zip(several, outputs):
-        if output is not None:
-            round_into(output, np.asarray(0 if result is None else result))
+    if not isinstance(results, tuple):
+        results = (results,)
+    if len(results) != len(outputs):
+        raise RuntimeError(f"the function gave {len(results)} results for {len(outputs)} outputs")
+    for number, output in enumerate(outputs):
+        if output is None:
+            continue
+        result, spare = results[number], []
+        # A result that no one else refers to is not needed once it is rounded, nor is what was widened for it.
+        if output.dtype == np.float16 and sys.getrefcount(result) <= _REFERENCES and _is_apart(result):
+            spare = [result, *widened] if len(results) == 1 else [result]
+        round_into(output, np.asarray(0 if result is None else result), *spare)
+
+
+def _is_apart(result: Any) -> bool:
+    """Whether a result is contiguous float32 memory of its own."""
+    return (
+        type(result) is np.ndarray and result.dtype == np.float32 and result.base is None and result.flags.c_contiguous
+    )
+
+
+def _references() -> int:
+    """What sys.getrefcount says of a value that is in one tuple and one local variable."""
+    several = (object(),)
+    value = several[0]
+    return sys.getrefcount(value)
+
+
+_REFERENCES = _references()
 
 
 # ------------------------------------------------------------------------------------------------------ along axes

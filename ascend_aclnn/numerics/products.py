@@ -29,7 +29,7 @@ def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
         b = b if _is_matrix(b) and not np.may_share_memory(a, b) else np.array(b, order="C")
     else:
         a, b = np.asarray(a, order="C"), np.asarray(b, order="C")
-    return np.asarray(np.matmul(a, b, out=out))
+    return np.asarray(np.matmul(a, b, out))
 
 
 # OpenBLAS multiplies up to so many pairs of elements by one thread, without packing. Just above, it packs the operands and wakes

@@ -116,4 +116,4 @@ def total(x: Array, axes: Optional[tuple[int, ...]] = None, keepdims: bool = Fal
 
 def count(x: Array, axes: tuple[int, ...]) -> int:
     """How many elements a reduction over axes takes together."""
-    return math.prod([x.shape[axis] for axis in axes])
+    return x.shape[axes[0]] if len(axes) == 1 else math.prod([x.shape[axis] for axis in axes])

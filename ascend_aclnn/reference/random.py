@@ -120,7 +120,8 @@ def _fill_mask(mask: Array, count: int, prob: float, stream: Stream) -> None:
 
 def _unpacked_mask(mask: Array, shape: tuple[int, ...]) -> Array:
     """The bits of a mask, lowest first, as True and False."""
-    bits = np.unpackbits(np.ascontiguousarray(mask).reshape(-1), count=math.prod(shape), bitorder="little")
+    count = math.prod(shape)
+    bits = np.unpackbits(np.ascontiguousarray(mask).reshape(-1)[: -(-count // 8)], count=count, bitorder="little")
     return bits.view(np.bool_).reshape(shape)
 
 
@@ -135,10 +136,22 @@ def dropout_do_mask(x: Array, mask: Array, prob: float, *, out: tuple[Array]) ->
         round_into(out[0], x)
     elif prob == 1:
         out[0][...] = 0
+    elif x.flags.c_contiguous and out[0].flags.c_contiguous:
+        flat, bits, target = x.reshape(-1), mask.reshape(-1), out[0].reshape(-1)
+        for low in range(0, x.size, _AT_ONCE):
+            some = slice(low, low + _AT_ONCE)
+            _drop(flat[some], bits[low // 8 :], 1 / (1 - prob), target[some])
     else:
-        bits, scale = _unpacked_mask(mask, x.shape), 1 / (1 - prob)
-        if not elementwise(_scaled_where, [x, bits, scale], out):
-            round_into(out[0], _scaled_where(widen(x), bits, scale))
+        _drop(x, mask, 1 / (1 - prob), out[0])
+
+
+_AT_ONCE = 8 * BLOCK  # elements whose bits are unpacked at a time
+
+
+def _drop(x: Array, mask: Array, scale: float, out: Array) -> None:
+    bits = _unpacked_mask(mask, x.shape)
+    if not elementwise(_scaled_where, [x, bits, scale], [out]):
+        round_into(out, _scaled_where(widen(x), bits, scale))
 
 
 @reference("aclnnDropoutBackward", raw=True)

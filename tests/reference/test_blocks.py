@@ -108,6 +108,31 @@ def test_what_is_not_elementwise_is_left_alone() -> None:
     assert not elementwise(np.negative, [a[:10]], [out[:10]]), "too small"
 
 
+def test_what_a_function_or_its_caller_keeps_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounding to float16 uses the memory of results, but not of those that someone still refers to."""
+    monkeypatch.setattr("ascend_aclnn.numerics.convert.BLOCK", 1 << 12)
+    monkeypatch.setattr(blocks.native, "runs_programs", lambda: False)
+    a, single = (values((1 << 14,), np.dtype(kind)) for kind in (np.float16, np.float32))
+    before = single.copy()
+    kept: list[Any] = []
+
+    def keeping(x: Any) -> Any:
+        kept.append(x + 1)
+        return kept[-1]
+
+    out, wanted = np.empty(a.shape, np.float16), at_once(lambda x: x + 1, [a], a.dtype)
+    assert elementwise(keeping, [a], [out]) and len(kept) > 1
+    np.testing.assert_array_equal(out, wanted)
+    np.testing.assert_array_equal(np.sort(np.concatenate(kept)), np.sort(a.astype(np.float32) + 1))
+    assert elementwise(lambda x: x, [single], [out])
+    np.testing.assert_array_equal(out, before.astype(np.float16))
+    np.testing.assert_array_equal(single, before)
+    twice = np.empty_like(out)
+    assert elementwise(lambda x: (lambda y: (y, y))(x * 2), [single], [out, twice])
+    np.testing.assert_array_equal(out, (before * 2).astype(np.float16))
+    np.testing.assert_array_equal(out, twice)
+
+
 def test_several_results_and_skipped_ones() -> None:
     a = values((500,), np.dtype(np.float16))
     first, second = np.empty(500, np.float16), np.empty(500, np.int32)

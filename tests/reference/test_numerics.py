@@ -135,6 +135,17 @@ def test_rounding_keeps_shapes_and_strides(dtype: Any, shape: Any) -> None:
     assert not bits(out[..., ::2]).any()
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["kept", "given"])
+@pytest.mark.parametrize("others", [0, 1])
+def test_memory_that_rounding_may_use_changes_no_bits(own: bool, others: int) -> None:
+    for values in (edge_values(), np.linspace(-2, 2, 5001, dtype=np.float32)):
+        source, out = values.copy(), np.empty(values.shape, F16)
+        round_into(out, source, *[source] * own, *[np.full_like(values, np.nan) for _ in range(others)])
+        same(out, numpy_cast(values, F16))
+        if not own:
+            same(source, values)
+
+
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
 def test_float64_is_rounded_once(dtype: Any) -> None:
     """Just beside a midpoint, where a detour by float32 would lose the side."""

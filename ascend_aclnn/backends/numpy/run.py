@@ -218,6 +218,7 @@ class Runner:
 
     def _returning_small(self, outputs: Sequence[npt.NDArray[Any]]) -> Callable[[list[Any]], list[Any]]:
         function, ndarray, references = self._reference.function, np.ndarray, sys.getrefcount
+        widen, round_into = numerics.widen, numerics.round_into
         layouts = [(output.shape, output.dtype, output.strides) for output in outputs]
         low = [at for at, i in enumerate(self._inputs) if i in self._widened]
         count = len(layouts)
@@ -226,7 +227,8 @@ class Runner:
             before = silence()
             try:
                 for at in low:
-                    inputs[at] = _widened(inputs[at])
+                    value = inputs[at]
+                    inputs[at] = widen(value) if type(value) is ndarray else _widened(value)
                 results = function(*inputs)
                 several = [*results] if isinstance(results, tuple) else [results]
                 results = None
@@ -244,7 +246,7 @@ class Runner:
                             or references(value) > _REFERENCES  # an input, or what the reference keeps
                         ):
                             several[at] = np.empty(shape, dtype)
-                            numerics.round_into(several[at], value)
+                            round_into(several[at], value)
                 if not fit:
                     values = tuple(several)
                     several = [np.empty(shape, dtype) for shape, dtype, _ in layouts]

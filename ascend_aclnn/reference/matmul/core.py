@@ -24,6 +24,7 @@ from ascend_aclnn.reference._unchanged import of_unchanged
 from ascend_aclnn.reference.declare import reference
 
 _USE_FP16 = 2  # cubeMathType
+_FLOAT32 = np.dtype(np.float32)
 
 
 def _cube_operand(x: Array, cube_math_type: int) -> Array:
@@ -80,10 +81,12 @@ def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> An
 
 @reference("aclnnMm", "aclnnMatmul", "aclnnBatchMatMul", raw=True)
 def plain_product(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array]) -> None:
-    if multiply_bf16(a, b, out[0]) is not None or (a.ndim > 2 and _by_batches(a, b, out[0])):
-        return
-    multiply, target = matmul_few_rows if _are_few_rows(a, b) else matmul, out[0]
-    a, b = _cube_operands(a, b, cube_math_type)
+    multiply, target = matmul, out[0]
+    if a.dtype is not _FLOAT32 or b.dtype is not _FLOAT32 or cube_math_type == _USE_FP16:  # else they stay as they are
+        if multiply_bf16(a, b, target) is not None or (a.ndim > 2 and _by_batches(a, b, target)):
+            return
+        multiply = matmul_few_rows if _are_few_rows(a, b) else matmul
+        a, b = _cube_operands(a, b, cube_math_type)
     fits = a.shape[:-2] == b.shape[:-2] and target.shape == (*a.shape[:-1], b.shape[-1]) and a.dtype == b.dtype
     if fits and a.ndim > 1 and target.dtype == a.dtype and target.flags.c_contiguous and target.flags.aligned:
         multiply(a, b, target)

@@ -106,7 +106,7 @@ def _combine(source: Array, picks: Array, weights: Optional[Array], out: Array) 
                 term[~picked[lo:hi, j]] = -0.0 if j else 0.0
             if j:
                 total += term
-        round_into(dst, total, other)
+        round_into(dst, total, total, other)
 
     for_blocks(len(out), rows_per_block(out.shape[1]), block)
 
@@ -146,7 +146,7 @@ def moe_token_unpermute_grad(
         if scale is not None:
             values *= scale[copies, None]
         values[copies < 0] = 0
-        round_into(dst, values)
+        round_into(dst, values, values)
 
     if len(named):
         for_blocks(rows, rows_per_block(width), tokens_block)

@@ -33,10 +33,9 @@ def _statistics(x: Array, eps: float) -> tuple[Array, Array]:
 
 
 def _applied(x: Array, mean: Array, rstd: Array, gamma: Optional[Array], beta: Optional[Array]) -> Array:
-    y = (x - mean) * rstd
-    if gamma is not None:
-        y = y * gamma
-    return y if beta is None else y + beta
+    y = x - mean
+    y *= rstd
+    return affine(y, gamma, beta)
 
 
 def _in_blocks(

@@ -50,7 +50,7 @@ def rms_norm(x: Array, gamma: Array, epsilon: float, *, out: tuple[Array, Array]
             rstd_rows[lo:hi, 0] = r
             ys = np.multiply(xs, r[:, None], out=workplace(dst, "y"))
             ys *= g
-            round_into(dst, ys)
+            round_into(dst, ys, ys)
 
         for_blocks(rows, step, block)
 
@@ -84,7 +84,7 @@ def rms_norm_grad(dy: Array, x: Array, rstd: Array, gamma: Array, *, out: tuple[
             xh *= m[:, None]
             t -= xh
             t *= r
-            round_into(dst, t, xh)
+            round_into(dst, t, t, xh)
 
         def rows_of_run(lo: int, hi: int) -> None:
             for start in range(lo, hi, step):
