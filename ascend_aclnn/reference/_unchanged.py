@@ -6,6 +6,7 @@ weights with a copy, which takes a fraction of the time of restoring them.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections.abc import Hashable
@@ -30,6 +31,9 @@ class _Result(NamedTuple):
     def nbytes(self) -> int:
         return self.value.nbytes + sum(array.nbytes for array in self.arrays if array is not None)
 
+
+_compare = ctypes.CDLL(None).memcmp
+_compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 _results: dict[Hashable, _Result] = {}
 _used: dict[Hashable, float] = {}
@@ -89,4 +93,8 @@ def _description(array: Optional[Array]) -> Hashable:
 def _same(array: Optional[Array], copy: Optional[Array]) -> bool:
     if array is None or copy is None:
         return array is copy
+    ordered = array.flags.c_contiguous and copy.flags.c_contiguous
+    if ordered or (array.flags.f_contiguous and copy.flags.f_contiguous):  # NumPy takes twice as long
+        at, kept = (x.__array_interface__["data"][0] for x in (array, copy))
+        return not _compare(at, kept, array.nbytes)
     return bool((_codes(array) == _codes(copy)).all())

@@ -355,9 +355,10 @@ def _halves(x: Array, axis: int, interleaved: bool = False) -> tuple[Array, Arra
         pairs = x.reshape(*x.shape[: axis % x.ndim], -1, 2)
         half = _half_shape(x.shape, axis)
         return pairs[..., 0].reshape(half), pairs[..., 1].reshape(half)
-    x = np.moveaxis(x, axis, -1)
+    last = axis % x.ndim == x.ndim - 1
+    x = x if last else np.moveaxis(x, axis, -1)
     first, second = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
-    return np.moveaxis(first, -1, axis), np.moveaxis(second, -1, axis)
+    return (first, second) if last else (np.moveaxis(first, -1, axis), np.moveaxis(second, -1, axis))
 
 
 def _half_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from comparisons import assert_near
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
-from ascend_aclnn.core.errors import UnsupportedOperator
+from ascend_aclnn.core.errors import DataError, UnsupportedOperator
 
 BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH = 2, 4, 2, 5, 7, 8
 SCALE = 0.4
@@ -163,6 +163,49 @@ def test_pages(kind: str) -> None:
     for number, length in enumerate(lengths):
         k, v = (np.concatenate(list(x[table[number]]), 1)[:, :length] for x in pages)
         assert_near(actual["attentionOut"][number], attention(query[number], k, v)[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_steps_of_decoding(dtype: Any) -> None:
+    """One query for each sequence: near the formula, with the bits that the sequences have beside one of two queries."""
+    tokens, width, lengths, ends = 16, 64, (1, 16, 41, 0, 23), (1, 2, 3, 4, 6)
+    table = np.random.default_rng(0).permutation(15).astype(np.int32).reshape(5, 3)
+    query = numbers(6, HEADS, width).astype(dtype)
+    pages = [numbers(15, tokens, KEY_HEADS * width, seed=s).astype(dtype) for s in (1, 2)]
+
+    def answer(count: int, **more: Any) -> dict[str, Any]:
+        arguments = {
+            **ATTRIBUTES,
+            "query": query[: ends[count - 1]],
+            "key": pages[:1],
+            "value": pages[1:],
+            "blockTableOptional": table[:count],
+            "actualSeqLengthsOptional": ends[:count],
+            "actualSeqLengthsKvOptional": lengths[:count],
+            "inputLayout": "TND",
+            "blockSize": tokens,
+            "softmaxLseFlag": True,
+        }
+        with np.errstate(divide="ignore"):  # as backends do: the logarithm of no sum
+            return call("aclnnFusedInferAttentionScoreV3", **{**arguments, **more})
+
+    found, beside = answer(4), answer(5)
+    for name in ("attentionOut", "softmaxLse"):
+        assert found[name].tobytes() == beside[name][:4].tobytes()
+    masked = answer(4, sparseMode=3, attenMaskOptional=np.triu(np.ones((2048, 2048), bool), 1))
+    assert masked["attentionOut"].tobytes() == found["attentionOut"].tobytes()
+    for number, length in enumerate(lengths[:3]):
+        k, v = (x[table[number]].reshape(-1, KEY_HEADS, width)[:length].swapaxes(0, 1) for x in pages)
+        result, sums = attention(query[number][:, None], k, v)
+        near = {"rtol": 2e-3, "atol": 2e-3} if dtype is np.float16 else {}
+        np.testing.assert_allclose(
+            found["attentionOut"][number][:, None], result, **{"rtol": 1e-5, "atol": 1e-5, **near}
+        )
+        assert_near(found["softmaxLse"][number][:, None], sums)
+    assert not found["attentionOut"][3].any() and np.isposinf(found["softmaxLse"][3]).all()
+    table[1, 0] = 15
+    with pytest.raises(DataError, match=r"blockTable.* is 15; allowed: 0 to 14"):
+        answer(3)
 
 
 def test_a_prefix_that_all_sequences_share() -> None:

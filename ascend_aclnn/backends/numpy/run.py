@@ -126,7 +126,7 @@ class Runner:
         self._wide = self._inputs  # or to be widened
         if entry.stored:
             self._wide = [i for i in self._inputs if operator.parameters[i].name not in entry.stored]
-        self._widened: frozenset[int] = frozenset()  # positions that ``_run_small`` widens
+        self._widened: frozenset[int] = frozenset()  # positions that ``_run_whole`` widens
 
     @property
     def valid(self) -> bool:
@@ -176,10 +176,11 @@ class Runner:
             return self.run
         if entry.raw:
             return self._run_raw if new else self._run_apart
-        if any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
+        by_blocks = entry.elementwise or entry.along is not None
+        if by_blocks and any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
             return self._prepared(arguments, new) or self.run
         self._widened = frozenset([i for i in self._wide if any(map(_is_low_precision, _all_arrays((arguments[i],))))])
-        return self._run_small
+        return self._run_whole
 
     def returning(self, arguments: Sequence[Any]) -> Optional[Callable[[list[Any]], list[Any]]]:
         """``run`` for small arguments of these shapes and data types that takes the inputs and returns new outputs.
@@ -195,7 +196,7 @@ class Runner:
         run = self.prepare(arguments, True)
         if run == self._run_raw:
             return self._returning_raw(outputs)
-        return self._returning_small(outputs) if run == self._run_small else None
+        return self._returning_small(outputs) if run == self._run_whole else None
 
     def _returning_raw(self, outputs: Sequence[npt.NDArray[Any]]) -> Callable[[list[Any]], list[Any]]:
         function, empty = self._reference.function, np.empty
@@ -272,7 +273,7 @@ class Runner:
         inputs, outputs = [arguments[i] for i in self._inputs], [arguments[i] for i in self._outputs]
         if run == self._run_raw:
             return self._fixed_raw(inputs, tuple(outputs), arguments)
-        if run == self._run_small and not self._widened and len(outputs) == 1 and type(outputs[0]) is np.ndarray:
+        if run == self._run_whole and not self._widened and len(outputs) == 1 and type(outputs[0]) is np.ndarray:
             return self._fixed_small(inputs, outputs[0], arguments)
         return functools.partial(run, arguments)
 
@@ -295,7 +296,8 @@ class Runner:
     def _fixed_small(
         self, inputs: Sequence[Any], target: npt.NDArray[Any], arguments: Sequence[Any]
     ) -> Callable[[], None]:
-        function, ignored, copy, ndarray = self._reference.function, floating_errors.ignored, np.copyto, np.ndarray
+        function, ignored, ndarray = self._reference.function, floating_errors.ignored, np.ndarray
+        copy: Callable[..., None] = np.copyto if target.size <= numerics.SMALL else numerics.round_into  # on all cores
         shape, dtype = target.shape, target.dtype
 
         def run() -> None:
@@ -317,8 +319,6 @@ class Runner:
     def _prepared(self, arguments: Sequence[Any], new: bool) -> Optional[Callable[[Sequence[Any]], None]]:
         """``run`` by a program that computes everything; None where there is none."""
         entry = self._reference
-        if not entry.elementwise and entry.along is None:
-            return None
         try:
             inputs, outputs = [arguments[i] for i in self._inputs], [arguments[i] for i in self._outputs]
             program = numerics.prepared(
@@ -364,7 +364,7 @@ class Runner:
         else:
             self._run_raw(arguments)
 
-    def _run_small(self, arguments: Sequence[Any]) -> None:
+    def _run_whole(self, arguments: Sequence[Any]) -> None:
         before = silence()
         try:
             if self._widened:
@@ -381,7 +381,7 @@ class Runner:
                         break
                     if target.shape != value.shape:
                         break
-                    if target.dtype == value.dtype:
+                    if target.dtype == value.dtype and value.size <= numerics.SMALL:
                         np.copyto(target, value)
                     else:
                         numerics.round_into(target, value)

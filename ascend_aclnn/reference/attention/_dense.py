@@ -24,7 +24,7 @@ _BIAS_AFTER, _BIAS_BEFORE, _SLOPES, _ROOT_SLOPES = range(4)
 SLOPE_TYPES = (_SLOPES, _ROOT_SLOPES)  # of a bias that is made from one slope per head
 
 _LARGEST_HALF = np.float32(65504)
-_LEAST = np.finfo(np.float32).min
+LEAST = np.finfo(np.float32).min  # of the maxima: the output of a query that sees no key is zero
 _SCORES = 1 << 20  # elements of one block of scores
 _GRADIENT_SCORES = 1 << 22  # the same for gradients of keys and values, which are added up block by block
 _ROWS = 64  # BLAS multiplies blocks of so many rows as it multiplies the whole
@@ -263,7 +263,7 @@ def forward(attention: Attention, layout: str) -> tuple[Array, Array, None, Arra
             if hidden is not None:
                 np.copyto(scores, -np.inf, where=hidden)
             block_max = scores.max(-1, keepdims=True, initial=-np.inf)
-            np.maximum(block_max, _LEAST, out=block_max)  # the output of a query that sees no key is zero
+            np.maximum(block_max, LEAST, out=block_max)
             scores -= block_max
             np.exp(scores, out=scores)
             exp_sum = scores.sum(-1, keepdims=True)
@@ -314,7 +314,7 @@ def backward(
             if hidden is not None:
                 np.copyto(probs, -np.inf, where=hidden)
             if row_max is None or row_sum is None or row_max.size == 0:
-                probs -= np.maximum(probs.max(-1, keepdims=True), _LEAST)
+                probs -= np.maximum(probs.max(-1, keepdims=True), LEAST)
                 np.exp(probs, out=probs)
                 exp_sum = probs.sum(-1, keepdims=True)
             else:

@@ -7,7 +7,7 @@ from typing import Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, round_into
+from ascend_aclnn.numerics import Array, DataError, codes, round_into
 from ascend_aclnn.reference._rows import check_range
 
 _FRACTAL = 32  # bytes of the last axis of a fractal
@@ -30,6 +30,15 @@ def write_rows(cache: Array, rows: Array, slots: Array, name: str, nz: bool = Fa
     slots = slots.reshape(-1)
     size = cache.shape[1]
     check_range(name, slots, -1 if skip else 0, len(cache) * size)
+    width = math.prod(cache.shape[2:])
+    if rows.dtype == cache.dtype and cache.flags.c_contiguous and not nz and rows.size == slots.size * width:
+        plain, whole = codes(rows).reshape(-1, width), codes(cache).reshape(-1, width)
+        there = slots >= 0
+        if there.all():
+            whole[slots] = plain
+        else:
+            whole[slots[there]] = plain[there]
+        return
     there = np.flatnonzero(slots >= 0)
     page, place = np.divmod(slots[there], size)
     stored = rows.reshape(len(rows), math.prod(rows.shape[1:]))[there]

@@ -16,10 +16,11 @@ from ascend_aclnn.numerics import Array, DataError, is_integer, widen
 from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._quantise import unpacked
 from ascend_aclnn.reference._rows import check_range
-from ascend_aclnn.reference.attention._dense import attention_of, forward
+from ascend_aclnn.reference.attention._dense import LEAST, attention_of, forward
 
 _WIDE = 2**31 - 1
-_COMPRESSED = (2, 3, 4)  # sparse modes whose mask is the same for all
+_RIGHT_DOWN = 3  # the sparse mode in which the last query sees all keys
+_COMPRESSED = (2, _RIGHT_DOWN, 4)  # sparse modes whose mask is the same for all
 _OF_TOKENS, _OF_HEADS, _OF_BOTH = 1, 2, 3  # what the scales of keys (or values) belong to; 0: heads and width
 
 
@@ -299,6 +300,10 @@ def _fused(args: NamedArguments, layouts: str) -> dict[str, Any]:
         batch = query.shape[layout.index("B")] if "B" in layout else 1
         lse = np.full((tokens, heads, 1) if packed else (batch, heads, tokens, 1), np.inf, np.float32)
         return {"attentionOut": None, "softmaxLse": lse if args["softmaxLseFlag"] else None}
+    if layout == "TND" and out == layout:
+        attended = _decoded(args)
+        if attended is not None:
+            return attended
     reader, scales = _SequenceCutter.of(args, layout), [_scales(args, side) for side in (0, 1)]
     parts = [reader.sequence(number, scales) for number in range(reader.many)]
     width = parts[0].value.shape[2] if parts else 0
@@ -315,6 +320,77 @@ def _fused(args: NamedArguments, layouts: str) -> dict[str, Any]:
         arranged = result if out == "NTD" else result.swapaxes(0, 1)
         return {"attentionOut": arranged, "softmaxLse": sums.swapaxes(0, 1) if args["softmaxLseFlag"] else None}
     return {"attentionOut": _arranged(result, out), "softmaxLse": sums if args["softmaxLseFlag"] else None}
+
+
+# What a step of decoding has none of, as ``_decoded`` computes it.
+_MORE = (
+    *("queryRope", "keyRope", "pseShift", "learnableSink", "quantScale2", "keySharedPrefix", "valueSharedPrefix"),
+    *("antiquantScale", "keyAntiquantScale", "valueAntiquantScale"),
+)
+_AT_ONCE = 1 << 20  # elements of the keys: with more of them other threads are worth their wake-up
+
+
+def _decoded(args: NamedArguments) -> Optional[dict[str, Any]]:
+    """A step of decoding, one query for each sequence of a cache of pages, with few calls of NumPy for each; else None.
+
+    Each product and each sum is that of the sequence by itself, so it has the same bits.
+    """
+    query, table, lengths = args["query"], args["blockTable"], args["actualSeqLengthsKv"]
+    (key, *more), (value, *_) = args["key"], args["value"]
+    count, most = len(query), max(lengths or (0,))
+    masked = args["attenMask"] is not None and args["sparseMode"] != _RIGHT_DOWN
+    if masked or more or table is None or not lengths or any(args[name] is not None for name in _MORE):
+        return None
+    if not (key.ndim == 3 and key.shape == value.shape and key.flags.c_contiguous and value.flags.c_contiguous):
+        return None
+    if is_integer(key.dtype) or key.dtype != value.dtype or args.get("halves"):
+        return None
+    if len(lengths) != count or table.ndim != 2 or len(table) < count or min(lengths) < 0 or most == 0:
+        return None
+    if tuple(args["actualSeqLengths"] or ()) != tuple(range(1, count + 1)):
+        return None
+    pages, size, elements = key.shape
+    heads, shared = args["numHeads"], args["numKeyValueHeads"] or args["numHeads"]
+    width = query.shape[2]
+    if query.shape[1] != heads or heads % shared or elements != shared * width:
+        return None
+    if -(-most // size) > table.shape[1] or sum(lengths) * elements > _AT_ONCE:
+        return None
+    ends = np.cumsum(lengths)
+    total = int(ends[-1])
+    sequences = np.repeat(np.arange(count), lengths)
+    places = np.arange(total) - np.repeat(ends - lengths, lengths)
+    own = table[sequences, places // size]
+    if own.min() < 0 or own.max() >= pages:
+        return None
+    rows = own.astype(np.int64) * size + places % size
+    keys, values = (widen(x.reshape(-1, elements)[rows]).reshape(total, shared, width) for x in (key, value))
+    keys, values = keys.transpose(1, 2, 0)[:, None], values.swapaxes(0, 1)[:, None]
+    queries = query.reshape(count, shared, heads // shared, 1, width)
+    scores = np.empty((*queries.shape[1:4], total), np.float32)
+    largest, sums = np.zeros((2, count, *queries.shape[1:4], 1), np.float32)
+    parts = [
+        (number, slice(end - length, end))
+        for number, (length, end) in enumerate(zip(lengths, ends.tolist()))
+        if length  # the result of a query that sees no key is zero: graphs fill up with such ones
+    ]
+    for number, part in parts:
+        np.matmul(queries[number], keys[..., part], out=scores[..., part])
+    scores *= np.float32(args["scaleValue"])
+    for number, part in parts:
+        own_scores = scores[..., part]
+        np.maximum.reduce(own_scores, axis=-1, keepdims=True, out=largest[number])
+        own_scores -= np.maximum(largest[number], LEAST, out=largest[number])
+    np.exp(scores, out=scores)
+    result = np.zeros(queries.shape, np.float32)
+    for number, part in parts:
+        np.add.reduce(scores[..., part], axis=-1, keepdims=True, out=sums[number])
+        np.matmul(scores[..., part], values[..., part, :], out=result[number])
+    result /= np.where(sums == 0, np.float32(1), sums)
+    lse = None
+    if args["softmaxLseFlag"]:
+        lse = np.where(sums > 0, largest + np.log(sums), np.inf).reshape(count, heads, 1)
+    return {"attentionOut": result.reshape(count, heads, width), "softmaxLse": lse}
 
 
 def _quantised(args: NamedArguments, result: Array) -> Array:

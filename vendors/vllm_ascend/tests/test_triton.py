@@ -46,11 +46,12 @@ def test_slots_of_requests_that_do_not_follow_each_other_are_refused(aclnn_backe
 @pytest.mark.parametrize("neox", [True, False])
 @pytest.mark.parametrize("by_position", [True, False])
 @pytest.mark.parametrize("width", [8, 6])
-def test_rope(aclnn_backend, neox, by_position, width):
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_rope(aclnn_backend, dtype, neox, by_position, width):
     tokens, half = 3, width // 2
     random = np.random.default_rng(2)
-    query, key = (random.normal(size=(tokens, heads, 10)).astype(np.float16) for heads in (4, 2))
-    rows = random.normal(size=(12, 8)).astype(np.float16)  # sines begin at 4, where those of a width of 8 do
+    query, key = (random.normal(size=(tokens, heads, 10)).astype(dtype) for heads in (4, 2))
+    rows = random.normal(size=(12, 8)).astype(dtype)  # sines begin at 4, where those of a width of 8 do
     positions = np.array([7, 0, 11])
     cos, sin = rows[positions, :half].copy(), rows[positions, 4 : 4 + half].copy()
     angles = (None, None, rows, positions) if by_position else (cos, sin, None, None)
@@ -63,7 +64,7 @@ def test_rope(aclnn_backend, neox, by_position, width):
             x, y = expected[token, head, first], expected[token, head, second]
             c, s = np.float32(cos[token, i]), np.float32(sin[token, i])
             expected[token, head, [first, second]] = x * c - y * s, y * c + x * s
-        assert (tensor.numpy() == expected.astype(np.float16)).all()
+        assert (tensor.numpy() == expected.astype(dtype)).all()
 
 
 @pytest.mark.parametrize("greedy", [None, [True, False, True, True, True]], ids=["all", "some"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
-import ml_dtypes
 import numpy as np
 
 import ascend_aclnn as aclnn
@@ -43,17 +42,18 @@ def add_rms_norm_bias(
 
     The kernel rounds the sum and x * rstd to 16-bit inputs' type, and FLOAT16 also after the product with gamma.
     """
-
-    def rounded(values: Array, *dtypes: object) -> Array:
-        return widen(rounded_to(values, x1.dtype)) if x1.dtype in dtypes else values
-
-    x = rounded(widen(x1) + widen(x2), np.float16, ml_dtypes.bfloat16)
-    axes = tuple(range(x.ndim - gamma.ndim, x.ndim))
-    rstd = 1 / np.sqrt(np.mean(np.square(x), axis=axes, keepdims=True) + np.float32(epsilon))
-    y = rounded(rounded(x * rstd, np.float16, ml_dtypes.bfloat16) * widen(gamma), np.float16)
+    y_out, rstd_out, x_out = out
+    stored = np.empty(x1.shape, x1.dtype) if x_out is None else x_out
+    round_into(stored, widen(x1) + widen(x2))
+    x = widen(stored)
+    mean = np.add.reduce(np.square(x), axis=tuple(range(x.ndim - gamma.ndim, x.ndim)), keepdims=True) / np.float32(
+        gamma.size
+    )
+    rstd = 1 / np.sqrt(mean + np.float32(epsilon))
+    y = widen(rounded_to(x * rstd, x1.dtype)) * widen(gamma)
     if beta is not None:
-        y = y + widen(beta)
-    for target, values in zip(out, (y, rstd, x)):
+        y = (widen(rounded_to(y, x1.dtype)) if x1.dtype == np.float16 else y) + widen(beta)
+    for target, values in ((y_out, y), (rstd_out, rstd)):
         if target is not None:
             round_into(target, values.reshape(target.shape))
 

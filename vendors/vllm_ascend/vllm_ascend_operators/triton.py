@@ -181,14 +181,17 @@ def rope(
         cos, sin = rows[:, :half], rows[:, begin : begin + half]
     assert cos is not None and sin is not None
     cosine, sine = (widen(np.asarray(part[:, :half]))[:, None, :] for part in (cos, sin))
+    first = slice(0, half) if neox else slice(0, width, 2)
+    second = slice(half, width) if neox else slice(1, width, 2)
     for heads in out:
         if heads is None:
             continue
-        first = (slice(None), slice(None), slice(0, half) if neox else slice(0, width, 2))
-        second = (slice(None), slice(None), slice(half, width) if neox else slice(1, width, 2))
-        x, y = widen(heads[first]), widen(heads[second])
-        round_into(heads[first], x * cosine - y * sine)
-        round_into(heads[second], y * cosine + x * sine)
+        turned = widen(heads[..., :width])
+        result = np.empty(turned.shape, turned.dtype)
+        x, y = turned[..., first], turned[..., second]
+        np.subtract(x * cosine, y * sine, out=result[..., first])
+        np.add(y * cosine, x * sine, out=result[..., second])
+        round_into(heads[..., :width], result)
 
 
 @triton_kernel(f"{_KERNELS}.rope._triton_rope", f"{_KERNELS}.rope._triton_rope_siso")
