@@ -34,7 +34,9 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "tests" / "helpers")]
+
+from ports import free_port  # noqa: E402
 
 from ascend_aclnn.emulator import validation  # noqa: E402
 from ascend_aclnn.emulator.order import COMMUNICATOR  # noqa: E402
@@ -593,21 +595,13 @@ def _run_one(program: Program, folder: Path, rank: int, deleted: int, deleted_ra
         os._exit(status)
 
 
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def run(program: Program, deleted: int = 0, deleted_rank: int = 0, patience: int = 300) -> Result:
     """Runs a program without one of its waits (0: unchanged)."""
     with tempfile.TemporaryDirectory(prefix="race-") as name:
         folder = Path(name)
         for file in ("report", "trace"):
             (folder / file).touch()
-        port = _free_port()
+        port = free_port()
         processes = [_run_one(program, folder, rank, deleted, deleted_rank, port) for rank in range(program.ranks)]
         ends, failed = time.monotonic() + patience, ""
         for rank, process in enumerate(processes):
@@ -686,7 +680,6 @@ def table(rows: list[Row]) -> Iterator[str]:
 
 def child(names: list[str], most: Optional[int]) -> None:
     """In a process under the emulated libraries: measures some programs and prints rows as JSON."""
-    sys.path.append(str(ROOT / "tests" / "helpers"))
     if any(PROGRAMS[name].torch for name in names):
         import torch
         import torch_npu

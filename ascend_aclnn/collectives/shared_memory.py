@@ -54,8 +54,8 @@ _HELLO = struct.Struct("<8s32sIIII")  # magic, proof, rank, size, channel, descr
 _HELLO_SECONDS = 10.0  # for a process that connects to identify itself
 _LENGTH = struct.Struct("<I")
 _AT_ONCE = 1 << 16  # bytes of messages that are read at a time
-# In the place of a length: the sender has met all, or has lost one before that.
-_HAS_MET, _GAVE_UP = 0xFFFFFFFE, 0xFFFFFFFF
+# In the place of a length: the sender leaves in order, has met all, or has lost one before that. No message is so long.
+_LEAVES, _HAS_MET, _GAVE_UP = 0xFFFFFFFD, 0xFFFFFFFE, 0xFFFFFFFF
 
 
 def _message_end(data: bytes) -> Optional[int]:
@@ -372,8 +372,8 @@ class HostGroup(Group):
             self.check()  # another thread may have closed the communicator
             raise self.fail(self._last_words(peer, channel) or f"rank {peer} is lost") from None
 
-    def _last_words(self, peer: int, channel: int) -> Optional[str]:
-        """Why a rank has failed that has ended its connection, if it has said so before. Its messages stay unread."""
+    def _read_to_end(self, peer: int, channel: int) -> bytes:
+        """All that a rank has sent that has ended its connection. It stays unread."""
         data = self._unread.get((peer, channel), b"")
         with contextlib.suppress(OSError, KeyError):
             while True:
@@ -381,6 +381,20 @@ class HostGroup(Group):
                 if not more:
                     break
                 data = self._unread[peer, channel] = data + more
+        return data
+
+    def _has_left(self, peer: int, channel: int) -> bool:
+        """Whether a rank that has ended its connection has left in order."""
+        data = self._read_to_end(peer, channel)
+        end = _message_end(data)
+        while end is not None and end <= len(data):
+            data = data[end:]
+            end = _message_end(data)
+        return data == _LENGTH.pack(_LEAVES)
+
+    def _last_words(self, peer: int, channel: int) -> Optional[str]:
+        """Why a rank has failed that has ended its connection, if it has said so before. Its messages stay unread."""
+        data = self._read_to_end(peer, channel)
         end = _message_end(data)
         while end is not None and end <= len(data):
             words = refusal_text(data[_LENGTH.size : end])
@@ -410,6 +424,7 @@ class HostGroup(Group):
         """
         messages: dict[int, bytes] = {}
         missing, gone = list(peers), -1
+        left: set[int] = set()  # in order: what they had to do with the missing ones is done
         while True:
             self.check()  # another thread may have aborted the communicator
             for peer in missing:
@@ -426,13 +441,16 @@ class HostGroup(Group):
             missing = [peer for peer in missing if peer not in messages]
             if not missing:
                 return messages
-            ended = self._wait(missing, [] if gone >= 0 else list(messages), channel, deadline)
+            answered = [] if gone >= 0 else [peer for peer in messages if peer not in left]
+            ended = self._wait(missing, answered, channel, deadline)
             if time.monotonic() >= deadline:
                 text = f"rank {missing[0]} did not answer rank {self.rank} in time"
                 if gone < 0:
                     raise self.fail(TimedOut(text))
                 raise self.fail(self._last_words(gone, channel) or f"rank {gone} is lost")
-            if ended is not None:
+            if ended is not None and self._has_left(ended, channel):
+                left.add(ended)
+            elif ended is not None:
                 gone, deadline = ended, min(deadline, time.monotonic() + GRACE_SECONDS)
 
     def _wait(self, missing: Sequence[int], answered: Sequence[int], channel: int, deadline: float) -> Optional[int]:
@@ -536,6 +554,14 @@ class HostGroup(Group):
         for connection in self._peers.copy().values():
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for a message
+
+    def close(self) -> None:
+        """As ``Group.close``. The others hear whether this rank leaves in order, or what it has begun."""
+        if self.failure is None and not any(lock.locked() for lock in (self.lock, *self.peer_locks)):
+            for connection in self._peers.values():
+                with contextlib.suppress(OSError):
+                    connection.send(_LENGTH.pack(_LEAVES), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        super().close()
 
     def _release(self) -> None:
         self._disconnect()  # what other threads do here ends with an error

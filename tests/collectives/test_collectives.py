@@ -532,6 +532,38 @@ def test_a_rank_that_lives_is_not_waited_for_once_rank_0_is_lost(sends: bool, tr
     assert isinstance(found[2], CommunicationError) and str(found[2]) == "rank 0 is lost", found
 
 
+def _left_by_rank_0(collectives: Collectives, seen: Any) -> None:
+    """Rank 2 stops between what it sends to rank 0, which is done then and leaves, and to rank 1, which sees that."""
+    from ascend_aclnn.collectives import shared_memory
+
+    group: Any = collectives.group
+    send, wait = group.send, group._wait
+
+    def send_late(peer: int, channel: int, message: bytes) -> None:
+        if peer == 1:
+            assert seen.wait(90)
+        send(peer, channel, message)
+
+    ended = []
+
+    def wait_and_tell(*arguments: Any) -> Any:
+        if 0 in ended:
+            seen.set()
+        ended.append(wait(*arguments))
+        return ended[-1]
+
+    collectives.barrier()
+    if group.rank == 2:
+        group.send = send_late
+    elif group.rank == 1:
+        shared_memory.GRACE_SECONDS, group._wait = 0.0, wait_and_tell
+    collectives.barrier()
+
+
+def test_a_rank_is_waited_for_after_another_one_has_left_in_order() -> None:
+    assert on_ranks(3, _left_by_rank_0, FORK.Event()) == [None] * 3
+
+
 def _others_after_rank_0(collectives: Collectives, killed: int, done: Any) -> Any:
     """Rank 0 leaves in order or is killed; the others' own group goes on, until one of them is killed, too."""
     rest = collectives.among([1, 2]) if collectives.group.rank else None
