@@ -7,6 +7,7 @@ where HCCL_IF_IP, HCCL's own variable, has this host's address.
 from __future__ import annotations
 
 import abc
+import collections
 import contextlib
 import hashlib
 import json
@@ -87,7 +88,7 @@ class RootInfo(NamedTuple):
     @classmethod
     def new(cls) -> RootInfo:
         ip = os.environ.get("HCCL_IF_IP", "")
-        return cls(secrets.token_bytes(ROOT_INFO_SECRET_BYTES), f"{ip}:{free_port(ip)}" if ip else "")
+        return cls(secrets.token_bytes(ROOT_INFO_SECRET_BYTES), f"{ip}:{_reserved_port(ip)}" if ip else "")
 
     @classmethod
     def of(cls, secret: bytes, address: str = "") -> RootInfo:
@@ -135,10 +136,25 @@ def bound_socket(ip: str) -> socket.socket:
     raise CommunicationError(f"no port of {ip} from HCCL_IF_BASE_PORT {base} on is free")
 
 
-def free_port(ip: str) -> int:
-    """A port that ``bound_socket`` finds; another process may take it before it is used."""
-    with bound_socket(ip) as probe:
-        return int(probe.getsockname()[1])
+_reserved: collections.deque[int] = collections.deque()  # sockets at the ports of the latest root infos
+
+
+def _reserved_port(ip: str) -> int:
+    """A port of this host for rank 0 of a job that begins later.
+
+    A socket stays bound to one that the system chose, so that it gives the port to nobody else. Rank 0 may listen there
+    nevertheless, for both allow it (SO_REUSEADDR) and this one never listens.
+    """
+    bound = bound_socket(ip)
+    port = int(bound.getsockname()[1])
+    if _setting("HCCL_IF_BASE_PORT", 0, 0):
+        bound.close()
+        return port
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _reserved.append(bound.detach())
+    if len(_reserved) > PORTS:
+        os.close(_reserved.popleft())
+    return port
 
 
 def refusal(text: str) -> bytes:

@@ -827,3 +827,34 @@ def test_ranks_on_two_hosts(
     outputs = [process.communicate(timeout=600) for process in ranks]
     for rank, (out, error) in enumerate(outputs):
         assert out == "3.0 [1.0, 1.0, 0.0, 0.0]\n", (rank, out, error)
+
+
+RESERVED = """
+import socket, sys
+import ascend_aclnn as aclnn
+from ascend_aclnn.collectives.interface import RootInfo
+with aclnn.use_backend(sys.argv[1]):
+    ip, port = RootInfo.parse(aclnn.Communicator.root_info()).address.split(":")
+with socket.socket() as stranger:
+    try:
+        stranger.bind((ip, int(port)))
+        print("taken")
+    except OSError:
+        print("kept")
+with socket.socket() as store:
+    store.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    store.bind((ip, int(port)))
+    store.listen()
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "npu"])
+def test_the_port_of_a_root_info_is_kept_for_rank_0(backend: str, request: pytest.FixtureRequest) -> None:
+    settings = dict(os.environ)
+    if backend == "npu":
+        settings = environment(request.getfixturevalue("emulator_home"))
+    settings.pop("HCCL_IF_BASE_PORT", None)
+    command = [sys.executable, "-c", RESERVED, backend]
+    variables = {**settings, "HCCL_IF_IP": "127.0.0.1"}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=600, check=False)
+    assert (done.returncode, done.stdout) == (0, "kept\n"), done.stderr

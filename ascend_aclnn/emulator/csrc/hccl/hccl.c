@@ -18,6 +18,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,19 @@ static HcclResult join(emu_device *device, action *what, const HcclCommConfig *c
     return (HcclResult)status;
 }
 
+/* Keeps the system from giving a root info's port to anybody before rank 0 has it, who may listen there nevertheless: both
+   allow it, and this socket never listens. Those of the latest root infos are kept. */
+static void reserve(int bound) {
+    static _Atomic int reserved[HCCL_PORTS];
+    static _Atomic unsigned count;
+    int old = 0;
+    if (setsockopt(bound, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) == 0)
+        old = atomic_exchange(&reserved[atomic_fetch_add(&count, 1) % HCCL_PORTS], bound);
+    else
+        old = bound;
+    if (old > 0) close(old);
+}
+
 /* Where ranks on other hosts reach rank 0: "ip:port" at the address in HCCL_IF_IP; "" without it. */
 static int own_address(char *text) {
     const char *ip = getenv("HCCL_IF_IP"), *base = getenv("HCCL_IF_BASE_PORT");
@@ -200,7 +214,10 @@ static int own_address(char *text) {
         address.sin_port = htons((uint16_t)port);
         bool is_free = bind(probe, (struct sockaddr *)&address, sizeof address) == 0 &&
                        getsockname(probe, (struct sockaddr *)&address, &size) == 0;
-        close(probe);
+        if (is_free && first == 0)
+            reserve(probe);
+        else
+            close(probe);
         if (is_free) {
             snprintf(text, ROOT_INFO_ADDRESS_BYTES, "%s:%d", ip, ntohs(address.sin_port));
             return 0;
