@@ -338,6 +338,7 @@ def graphs(gloo: Any) -> None:
     summed = x.clone()
     reduce()  # HCCL makes its connections now
     multiply()
+    side.wait_stream(torch.npu.current_stream())
     gather()
     torch.npu.synchronize()
     graph = torch.npu.NPUGraph()
