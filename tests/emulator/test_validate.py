@@ -822,6 +822,31 @@ def test_one_kind_alone(emulator_home: Path) -> None:
     assert done.returncode == 0 and ": 0 findings" in done.stderr, done.stderr
 
 
+RECORDED = """
+import numpy as np
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+y = aclnn.empty((4, 1024), np.float32)
+ops.inplace_zero(y)  # the recorder reads y before it
+first, second = aclnn.Stream(), aclnn.Stream()
+x = aclnn.asarray(np.ones((4, 1024), np.float32))
+with first:
+    z = ops.mul(x, x)  # the recorder waits for it
+with second:
+    ops.add(z, x, 1)
+first.synchronize()
+second.synchronize()
+"""
+
+
+def test_what_a_recorder_reads_and_waits_for_is_no_part_of_the_program(emulator_home: Path, tmp_path: Path) -> None:
+    recorder = ["-m", "ascend_aclnn", "layer", "run", "--record", str(tmp_path / "run.aclnn"), "--data", "all", "--"]
+    done = run(sys.executable, *recorder, sys.executable, "-c", RECORDED)
+    assert done.returncode == validation.FOUND, done.stderr
+    found = re.findall(r"^EMULATOR_VALIDATE: (\w+/\S+): (\S+ \S+)", done.stderr, re.M)
+    assert found == [("sync/read-after-write", "aclnnAdd self")], done.stderr
+
+
 def test_the_status_of_the_program_is_passed_on(emulator_home: Path) -> None:
     assert run("sh", "-c", "exit 7").returncode == 7
     assert run("sh", "-c", "kill -KILL $$").returncode == -signal.SIGKILL

@@ -92,7 +92,8 @@ typedef struct {
     uint32_t kind, argument;
 } aclemuAccess;
 int32_t aclemuCompareLaunch(void *stream, const char *name, const char *arguments, const aclemuAccess *accesses, size_t count);
-/* Whether waits of this thread order anything under --validate (1, as at first) or not (0): such a client waits where a device would not. */
+/* Whether waits of this thread order anything under --validate, and its copies to the host are compared (1, as at first), or not (0): what
+ * interprets or records launches waits and reads where a device would not. Each 0 is taken back by a 1. */
 void aclemuCountWaits(int32_t counts);
 
 #ifdef __cplusplus

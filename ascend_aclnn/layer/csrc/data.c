@@ -44,10 +44,19 @@ void layer_capturing(int change) {
 
 bool data_capturing(void) { return __atomic_load_n(&captures, __ATOMIC_ACQUIRE) > 0; }
 
+/* The emulated device's --validate takes what the layer waits for and reads for no part of the program. */
+static void count_waits(int32_t counts) {
+    static void *slot;
+    void (*count)(int32_t) = (void (*)(int32_t))cann_function("aclemuCountWaits", &slot);
+    if (count != NULL) count(counts);
+}
+
 int data_wait(const void *stream) {
     static void *slot;
     int (*synchronise)(const void *) = (int (*)(const void *))cann_function("aclrtSynchronizeStream", &slot);
+    count_waits(0);
     int status = synchronise != NULL ? synchronise(stream) : 0;
+    count_waits(1);
     receive_data(NULL);
     return status;
 }
@@ -185,7 +194,9 @@ bool data_at(uint64_t address, uint64_t count, file_key *key, text *why) {
     int (*copy)(void *, size_t, const void *, size_t, int) =
         (int (*)(void *, size_t, const void *, size_t, int))cann_function("aclrtMemcpy", &slot);
     unsigned char *bytes = malloc(count);
+    count_waits(0);
     int status = bytes == NULL || copy == NULL ? -1 : copy(bytes, count, (const char *)(uintptr_t)address, count, ACL_MEMCPY_DEVICE_TO_HOST);
+    count_waits(1);
     if (status != 0) {
         text_raw(why, words, (size_t)snprintf(words, sizeof words, "data: %llu bytes at %#llx cannot be copied (status %d); ",
                                               (unsigned long long)count, (unsigned long long)address, status));

@@ -307,12 +307,17 @@ uint64_t emu_waiting_call(void) {
     return waiting;
 }
 
-static __thread bool waits_uncounted;
+static __thread uint32_t uncounted; /* how many callers have said so */
 
-API void aclemuCountWaits(int32_t counts) { waits_uncounted = counts == 0; }
+API void aclemuCountWaits(int32_t counts) {
+    if (counts == 0) uncounted++;
+    else if (uncounted > 0) uncounted--;
+}
+
+bool emu_is_uncounted(void) { return uncounted > 0; }
 
 bool emu_waiting_is_deleted(void) {
-    if (waits_uncounted) return true;
+    if (emu_is_uncounted()) return true;
     static _Atomic int64_t deleted = -1;
     if (deleted < 0) {
         const char *text = getenv("ASCEND_EMULATOR_VALIDATE_DELETE");

@@ -24,6 +24,9 @@ uint64_t emu_waiting_call(void);
  * (aclemuCountWaits). */
 bool emu_waiting_is_deleted(void);
 
+/* Whether this thread's waits, and its copies to the host, are no part of the program (aclemuCountWaits). */
+LINK bool emu_is_uncounted(void);
+
 /* JSON of a string, with its quotes, into a buffer: its length. What does not fit is cut off. */
 size_t emu_json_text(char *buffer, size_t size, const char *string);
 
