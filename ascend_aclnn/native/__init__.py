@@ -93,6 +93,10 @@ def _load() -> Status:
     nll = library.ascend_native_nll
     nll.argtypes = [number, pointer, pointer, pointer, size, size, ctypes.c_int64, pointer, pointer, pointer]
     nll.restype = number
+    norm, gradient = library.ascend_native_layer_norm, library.ascend_native_layer_norm_gradient
+    norm.argtypes = [*[pointer] * 3, size, size, ctypes.c_float, *[pointer] * 3]
+    gradient.argtypes = [*[pointer] * 5, size, size, *[pointer] * 3]
+    norm.restype = gradient.restype = None
     library.ascend_native_multiply_bf16.argtypes = [text, pointer, pointer]
     library.ascend_native_multiply_bf16.restype = None
     library.ascend_native_product_memory.restype = ctypes.c_int64
@@ -443,6 +447,50 @@ def fill_masked(target: Array, mask: Array, value: Array) -> bool:
     return True
 
 
+def _floats(*arrays: Optional[Array]) -> bool:
+    """True where arrays, but for those that are absent, are float32, contiguous and aligned, and the helper is there."""
+    given = [array for array in arrays if array is not None]
+    return all(array.dtype == _FLOAT32 for array in given) and _plain(*given)
+
+
+def _address(array: Optional[Array]) -> Optional[int]:
+    address: Optional[int] = None if array is None else array.__array_interface__["data"][0]
+    return address
+
+
+def layer_norm(
+    x: Array, weight: Optional[Array], bias: Optional[Array], columns: int, epsilon: float
+) -> Optional[tuple[Array, Array, Array]]:
+    """Rows of so many elements normalised, scaled and shifted; their means and inverse deviations (one axis).
+
+    None where the helper cannot.
+    """
+    if not 0 < columns <= LONG_ROW or not _floats(x, weight, bias) or _library is None:
+        return None
+    if any(array is not None and array.size != columns for array in (weight, bias)):
+        return None
+    rows = x.size // columns
+    y, means, deviations = np.empty_like(x), np.empty(rows, _FLOAT32), np.empty(rows, _FLOAT32)
+    read, written = map(_address, (x, weight, bias)), _addresses(y, means, deviations)
+    _library.ascend_native_layer_norm(*read, rows, columns, epsilon, *written)
+    return y, means, deviations
+
+
+def layer_norm_gradient(
+    grad: Array, x: Array, means: Array, deviations: Array, weight: Optional[Array], columns: int
+) -> Optional[tuple[Array, Array, Array]]:
+    """The gradients of x, and in float64 of the weight and of the bias. ``deviations``: their inverse.
+
+    None where the helper cannot.
+    """
+    if not 0 < columns <= LONG_ROW or not _floats(grad, x, means, deviations, weight) or _library is None:
+        return None
+    dx, sums = np.empty_like(x), np.zeros((2, columns))
+    read, written = map(_address, (grad, x, means, deviations, weight)), _addresses(dx, sums[0], sums[1])
+    _library.ascend_native_layer_norm_gradient(*read, x.size // columns, columns, *written)
+    return dx, sums[0], sums[1]
+
+
 BF16_PRODUCTS = "ASCEND_ACLNN_BF16_PRODUCTS"
 
 
@@ -521,6 +569,8 @@ __all__ = [
     "convert",
     "converts",
     "fill_masked",
+    "layer_norm",
+    "layer_norm_gradient",
     "look_up",
     "multiplies_bf16",
     "multiply_bf16",

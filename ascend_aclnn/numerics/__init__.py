@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.core.errors import DataError
-from ascend_aclnn.numerics.blocks import SMALL, Axes, along, elementwise, prepared
+from ascend_aclnn.numerics.blocks import SMALL, Axes, along, elementwise, of_all, prepared
 from ascend_aclnn.numerics.choose import where
 from ascend_aclnn.numerics.convert import (
     BLOCK,
@@ -65,6 +65,7 @@ __all__ = [
     "matmul_few_rows",
     "move",
     "multiply_bf16",
+    "of_all",
     "prepared",
     "round_into",
     "rounded_to",

@@ -286,6 +286,18 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
     return True
 
 
+def of_all(function: Callable[..., Any], array: Array) -> Any:
+    """``function`` of a large contiguous array as a matrix of one row, which gives one number of it; None without a program."""
+    if array.size <= SMALL or not array.flags.c_contiguous:
+        return None
+    row, result = array.reshape(1, -1), np.empty((1, 1))
+    program = programs.program(function, [row], [result], 1, row)
+    if program is None or not program.single:
+        return None
+    program.run([row], [result], row.shape, (1, 1))
+    return result[0, 0]
+
+
 class _Lines(NamedTuple):
     """What a function works along, and how its arrays are cut beside that."""
 
@@ -503,4 +515,4 @@ def _merged(shape: tuple[int, ...], arrays: Sequence[Array]) -> tuple[list[Array
     return views, tuple(sizes)
 
 
-__all__ = ["Axes", "along", "elementwise", "prepared"]
+__all__ = ["Axes", "along", "elementwise", "of_all", "prepared"]

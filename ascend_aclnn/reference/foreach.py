@@ -7,7 +7,7 @@ from typing import Any, Callable, Union
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, round_into, where, widen
+from ascend_aclnn.numerics import Array, DataError, of_all, round_into, sum_of_squares, where, widen
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference._pointwise import (
     Number,
@@ -171,8 +171,17 @@ def round_off_number(x: Arrays, round_mode: Union[int, Array]) -> Arrays:
     return x if function is None else [function(a) for a in x]
 
 
-def _norm(x: Array, order: float) -> Any:
+def _sum_of_squares(row: Array) -> Any:
+    return sum_of_squares(row, (1,), True)
+
+
+def _norm(stored: Array, order: float) -> Any:
     """(sum of |x|^order)^(1 / order), summed in float64; the largest and smallest for the infinities."""
+    if order == 2:
+        squares = of_all(_sum_of_squares, stored)
+        if squares is not None:
+            return math.sqrt(squares)
+    x = widen(stored)
     if order == 2 and x.dtype.kind == "f":
         return math.sqrt(np.add.reduce(np.square(x, dtype=np.float64), None))  # without further arrays of its size
     magnitudes = np.abs(x).astype(np.float64)
@@ -195,7 +204,7 @@ def norms(x: Arrays, scalar: float, *, out: tuple[Arrays]) -> None:
     Of any order, as the documents of A2 and A3 say; those of Ascend 950 know 1, 2 and infinity.
     """
     for tensor, destination in zip(x, out[0]):
-        norm = _norm(widen(tensor), float(scalar))
+        norm = _norm(tensor, float(scalar))
         if destination.dtype == np.float32:
             destination[...] = norm
         else:
@@ -267,7 +276,7 @@ for _name, _scalar_function in (
     ("Sub", np.subtract),
 ):
     rows(_foreach(f"{_name}Scalar {_name}ScalarV2"), _with_number(_scalar_function))
-    rows(_foreach(f"{_name}ScalarList"), _with_numbers(_scalar_function), elementwise=False)
+    rows(_foreach(f"{_name}ScalarList"), _with_numbers(_scalar_function))
 rows(_foreach("MulScalarInplace"), _with_number(np.multiply))
 rows(_foreach("SubScalarInplace"), _with_number(np.subtract))
 

@@ -184,6 +184,18 @@ def test_scalars(name: str, dtype: Any) -> None:
     check_lists(getattr(ops, f"foreach_{name}_scalar_list")(x, values), with_scalar, x, values)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_lists_of_numbers_beside_large_tensors(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = [rng.uniform(0.5, 2, shape).astype(dtype) for shape in ((300, 500), (3,), (150_000,))]
+    values = [0.75, 3.0, 1.5]
+    wanted = [np.true_divide(a.astype(np.float32), np.float32(v)).astype(dtype) for a, v in zip(x, values)]
+    result = ops.foreach_div_scalar_list(x, values)
+    assert [got.tobytes() for got in result] == [a.tobytes() for a in wanted]
+    assert ops.foreach_div_scalar_list(x, values, out=x)[0] is x[0]  # in place
+    assert [a.tobytes() for a in x] == [a.tobytes() for a in wanted]
+
+
 def test_pow_scalar_and_tensor() -> None:
     x = lists()
     check_lists(ops.foreach_pow_scalar_and_tensor(1.5, x), lambda a: torch.pow(1.5, a), x)
@@ -225,6 +237,16 @@ def test_norm(order: float, dtype: Any) -> None:
     out = [np.empty(1, dtype) for _ in x]
     assert ops.foreach_norm(x, order, out=out)[0] is out[0]
     assert [o.item() for o in out] == [r.item() for r in result]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_norm_of_a_large_tensor(dtype: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((400, 300)).astype(dtype)
+    squares = np.square(x.astype(np.float64))
+    wanted = np.sqrt(np.add.reduce(squares.reshape(-1)))
+    got, transposed = ops.foreach_norm([x, x.T], 2.0)
+    assert got == wanted.astype(np.float32).astype(dtype)
+    check(transposed, np.asarray(wanted))
 
 
 @pytest.mark.parametrize("bad", [None, np.inf, -np.inf, np.nan])

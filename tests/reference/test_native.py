@@ -327,6 +327,39 @@ def test_losses_of_classes_are_those_of_the_formula(helper: str, dtype: np.dtype
         assert native.nll(x, weight, classes, wrong) is not None
 
 
+@pytest.mark.parametrize("shape", [(40, 64), (700, 3), (3, 1025), (2, 8192)], ids=str)
+def test_layer_norm_and_its_gradients_are_those_of_the_formula(helper: str, shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    x, grad = (rng.standard_normal(shape).astype(np.float32) * 3 + 1 for _ in range(2))
+    weight, bias = rng.standard_normal((2, shape[1])).astype(np.float32)
+    x[0] = 5  # no deviation
+
+    def mean(values: Any) -> Any:
+        return np.add.reduce(values.astype(np.float64), 1, keepdims=True) / shape[1]
+
+    exact = mean(x)
+    means = exact.astype(np.float32)
+    variance = np.maximum(mean(np.square(x - means)) - np.square(exact - means), 0).astype(np.float32)
+    deviations = 1 / np.sqrt(variance + np.float32(1e-5))
+    normed = (x - means) * deviations
+    for scale, shift in ((weight, bias), (weight, None), (None, None)):
+        y = normed if scale is None else normed * scale
+        answer = native.layer_norm(x, scale, shift, shape[1], 1e-5)
+        assert answer is not None
+        for got, wanted in zip(answer, (y if shift is None else y + shift, means[:, 0], deviations[:, 0])):
+            assert got.tobytes() == wanted.tobytes()
+        g = grad if scale is None else grad * scale
+        dx = g - mean(g).astype(np.float32) - normed * mean(g * normed).astype(np.float32)
+        gradients = native.layer_norm_gradient(grad, x, means, deviations, scale, shape[1])
+        assert gradients is not None
+        columns = [np.add.accumulate(values.astype(np.float64), 0)[-1] for values in (grad * normed, grad)]
+        for got, wanted in zip(gradients, (dx * deviations, *columns)):
+            assert got.tobytes() == wanted.tobytes()
+    assert native.layer_norm(x.astype(np.float16), None, None, shape[1], 1e-5) is None
+    assert native.layer_norm(x, weight[1:], None, shape[1], 1e-5) is None
+    assert native.layer_norm_gradient(grad[:, ::-1], x, means, deviations, None, shape[1]) is None
+
+
 def test_a_call_passes_all_arguments_of_phase_one(built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_library, "PACKAGED", built_helper)
     monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")

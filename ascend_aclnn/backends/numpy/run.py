@@ -414,6 +414,13 @@ class Runner:
             if len(sources) != len(targets):
                 raise DataError(parameter.name, f"has {len(targets)} tensors; it must have {len(sources)}")
             for item, (source, destination) in enumerate(zip(sources, targets)):
+                if (
+                    type(source) is np.ndarray
+                    and source.dtype == destination.dtype
+                    and source.shape == destination.shape
+                ):
+                    np.copyto(destination, source)
+                    continue
                 source = np.asarray(source)
                 if source.size == destination.size == 1:  # CANN takes one element in any shape; phase one says where
                     source = source.reshape(destination.shape)

@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.numerics import Array, along, is_low_precision, round_into, sum_type, widen
+from ascend_aclnn.numerics import BLOCK, Array, along, is_low_precision, round_into, sum_type, widen
 from ascend_aclnn.reference._arrays import cast, converted, count, reduced_axes, total
 from ascend_aclnn.reference._pointwise import floats, is_whole
 from ascend_aclnn.reference.declare import reference
@@ -42,7 +42,8 @@ def _reduction(
                 return
             if typed_sum and DataType(attributes[-1]).numpy == x.dtype and is_low_precision(x.dtype):
                 attributes = (*attributes[:-1], int(DataType.FLOAT))  # widened values are what the cast would leave
-            if along(function, axes, (x, *attributes), out):
+            few = typed_sum and x.dtype == np.float32 and x.size <= BLOCK
+            if not few and along(function, axes, (x, *attributes), out):
                 return
             if typed_sum and attributes[-1] == DataType.FLOAT and _sum_all(x, function is mean, out[0]):
                 return
