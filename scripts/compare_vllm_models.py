@@ -34,6 +34,7 @@ class Row(NamedTuple):
     length: int = 12  # of prompts
     sleeps: int = 0  # the level at which it sleeps, and wakes, before it answers
     drafts: int = 0  # tokens that an EAGLE model drafts at a time
+    hashed: bool = False  # attention to the blocks whose hashed keys are nearest: all three of a prompt
     transfers: bool = False  # one process reads the prompts, and another continues them with its keys and values
 
 
@@ -69,6 +70,8 @@ ROWS = {
     "eagle-graphs": Row("llama", options=(_GRAPHS,), drafts=2),
     "prefix-caching": Row("llama", options=(("enable_prefix_caching", True),), length=300),
     "chunked-prefill": Row("llama", options=(("max_num_batched_tokens", 64),), length=200),
+    # vllm-ascend's sparse attention takes models with one head of keys alone.
+    "hamming-sparse": Row("llama_1", length=300, hashed=True),
     # Below rank 128 vllm-ascend launches kernels of its own (bgmv_shrink); from there on it takes vLLM's own functions.
     "lora": Row("llama", options=(("max_lora_rank", 16),), lora=True),
     "lora-128": Row("llama", options=(("max_lora_rank", 128),), lora=True),
@@ -164,6 +167,17 @@ def generate(directory: Path, row: Row, part: str = "") -> None:
     if row.drafts:
         draft = {"method": "eagle", "model": str(directory / "draft"), "num_speculative_tokens": row.drafts}
         options |= {"speculative_config": draft, "disable_log_stats": False}
+    if row.hashed:
+        # Whether each layer is left out; vllm-ascend looks for the layer's number there, too, and so leaves out layer 0.
+        hashes = {
+            "head_dim": 64,
+            "hash_bits": 64,
+            "vllm_hash_attention_topk": 384,
+            "vllm_hash_attention_skip_layers": [False] * 2,
+        }
+        (directory / "hashes.json").write_text(json.dumps(hashes))
+        sparse = {"enabled": True, "sparse_json_location": str(directory / "hashes.json")}
+        options["additional_config"] = {"enable_hamming_sparse": True, "hamming_sparse": sparse}
     parameters = greedy(TOKENS)
     asked = [{"prompt_token_ids": ids} for ids in prompts(row.length)]
     if _REPLICAS in row.options:

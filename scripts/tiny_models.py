@@ -48,6 +48,7 @@ _LATENT = {
 }
 CONFIGS: dict[str, dict[str, Any]] = {
     "llama": {**_DENSE, **_HEADS},
+    "llama_1": {**_DENSE, **_HEADS, "num_key_value_heads": 1},
     "qwen2": _DENSE,
     "qwen3": {**_DENSE, **_HEADS},
     "qwen3_moe": {**_DENSE, **_HEADS, **_EXPERTS},
@@ -70,7 +71,8 @@ def make_tokenizer(directory: Path) -> None:
 def make(directory: Path, kind: str = "llama", dtype: torch.dtype = torch.float16, seed: int = 0) -> Any:
     """Writes a model of a kind and its tokenizer; returns it, with weights that were rounded to the dtype, in float32."""
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind.removesuffix("_lora"), **CONFIGS[kind]))
+    family = kind.removesuffix("_lora").removesuffix("_1")
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **CONFIGS[kind]))
     scales = {"embed_tokens": 1.0, "lm_head": 0.2}
     with torch.no_grad():
         for name, weight in model.named_parameters():

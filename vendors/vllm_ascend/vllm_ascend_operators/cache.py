@@ -322,13 +322,13 @@ rule(
     tiling(
         rank(4, "query", "keyCompressed"),
         rank(2, "keyBlockTable"),
-        rank(3, "indicesIn"),
+        rank(2, 3, "indicesIn"),  # callers leave out the axis of one head
         same_shape("indicesIn", "out"),
         require("query[2] == 1", "query[1] % keyCompressed[1] == 0"),
         require("keyCompressed[3] == query[3]", argument="keyCompressed"),
         has_shape(k="query[:1]", seqLen="query[:1]", chunkSize="query[:1]", maskOptional="query[:1]"),
         require("keyBlockTable[0] == query[0]", argument="keyBlockTable"),
-        require("indicesIn[:2] == (query[0], keyCompressed[1])", argument="indicesIn"),
+        require("indicesIn.size == query[0] * keyCompressed[1] * indicesIn[-1]", argument="indicesIn"),
         not_negative("maxSeqLen", "sink", "recent"),
     ),
 )
@@ -368,7 +368,8 @@ def hamming_dist_top_k(
     A request whose ``mask`` is off gets its whole table. ``offload``: numbers of blocks in the request, the nearest first.
     What lies behind the k stays as it is.
     """
-    found, (heads, size) = out[0], keys.shape[1:3]
+    heads, size = keys.shape[1:3]
+    found = out[0].reshape(len(query), heads, -1)
     group = query.shape[1] // heads
     sums = _signs(query).reshape(len(query), heads, group, -1).sum(2)
     if group > 8:  # what queries sum up to has to fit into 4 bits
