@@ -7,6 +7,7 @@ Queries of 8 bits have no reference.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -330,6 +331,23 @@ _MORE = (
 _AT_ONCE = 1 << 20  # elements of the keys: with more of them other threads are worth their wake-up
 
 
+class _Places(NamedTuple):
+    """Where the keys of all sequences lie, one after the other: of each its sequence, the page of it and the place there."""
+
+    sequence: Array
+    page: Array
+    token: Array
+    parts: list[tuple[int, slice]]  # of each sequence that has keys
+
+
+@functools.lru_cache(8)  # the layers of a model ask for the same ones
+def _kept_places(lengths: tuple[int, ...], size: int) -> _Places:
+    ends = np.cumsum(lengths)
+    page, token = np.divmod(np.arange(ends[-1]) - np.repeat(ends - lengths, lengths), size)
+    parts = [(i, slice(end - length, end)) for i, (length, end) in enumerate(zip(lengths, ends.tolist())) if length]
+    return _Places(np.repeat(np.arange(len(lengths)), lengths), page, token, parts)
+
+
 def _decoded(args: NamedArguments) -> Optional[dict[str, Any]]:
     """A step of decoding, one query for each sequence of a cache of pages, with few calls of NumPy for each; else None.
 
@@ -356,34 +374,29 @@ def _decoded(args: NamedArguments) -> Optional[dict[str, Any]]:
         return None
     if -(-most // size) > table.shape[1] or sum(lengths) * elements > _AT_ONCE:
         return None
-    ends = np.cumsum(lengths)
-    total = int(ends[-1])
-    sequences = np.repeat(np.arange(count), lengths)
-    places = np.arange(total) - np.repeat(ends - lengths, lengths)
-    own = table[sequences, places // size]
+    where = _kept_places(tuple(lengths), size)
+    total = len(where.page)
+    own = table[where.sequence, where.page]
     if own.min() < 0 or own.max() >= pages:
         return None
-    rows = own.astype(np.int64) * size + places % size
-    keys, values = (widen(x.reshape(-1, elements)[rows]).reshape(total, shared, width) for x in (key, value))
+    rows = own.astype(np.int64) * size + where.token
+    keys, values = (
+        widen(x.reshape(-1, elements).take(rows, 0, mode="clip")).reshape(total, shared, width) for x in (key, value)
+    )
     keys, values = keys.transpose(1, 2, 0)[:, None], values.swapaxes(0, 1)[:, None]
     queries = query.reshape(count, shared, heads // shared, 1, width)
     scores = np.empty((*queries.shape[1:4], total), np.float32)
     largest, sums = np.zeros((2, count, *queries.shape[1:4], 1), np.float32)
-    parts = [
-        (number, slice(end - length, end))
-        for number, (length, end) in enumerate(zip(lengths, ends.tolist()))
-        if length  # the result of a query that sees no key is zero: graphs fill up with such ones
-    ]
-    for number, part in parts:
+    for number, part in where.parts:
         np.matmul(queries[number], keys[..., part], out=scores[..., part])
     scores *= np.float32(args["scaleValue"])
-    for number, part in parts:
+    for number, part in where.parts:
         own_scores = scores[..., part]
         np.maximum.reduce(own_scores, axis=-1, keepdims=True, out=largest[number])
         own_scores -= np.maximum(largest[number], LEAST, out=largest[number])
     np.exp(scores, out=scores)
-    result = np.zeros(queries.shape, np.float32)
-    for number, part in parts:
+    result = np.zeros(queries.shape, np.float32)  # of a query that sees no key, too: graphs fill up with such ones
+    for number, part in where.parts:
         np.add.reduce(scores[..., part], axis=-1, keepdims=True, out=sums[number])
         np.matmul(scores[..., part], values[..., part, :], out=result[number])
     result /= np.where(sums == 0, np.float32(1), sums)
