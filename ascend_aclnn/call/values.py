@@ -110,7 +110,7 @@ def scalar(operator: Operator, parameter: Parameter, arg: Any) -> Scalar:
         return arg
     if isinstance(arg, np.ndarray) and arg.ndim == 0:
         arg = arg[()]
-    if not isinstance(arg, (numbers.Number, np.generic)):
+    if type(arg) not in (int, float) and not isinstance(arg, (numbers.Number, np.generic)):
         raise TypeError(describe(operator, parameter, f"is {arg!r}; it must be a number or a Scalar"))
     documented = parameter.dtypes
     try:

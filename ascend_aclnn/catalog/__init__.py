@@ -56,13 +56,11 @@ class Kind(enum.Enum):
     INT64 = "int64_t"
     UINT64 = "uint64_t"
 
-    @property
-    def pointer(self) -> bool:
-        return self.value.endswith("*")
+    __hash__ = object.__hash__  # enum's own is a function of Python
 
-    @property
-    def integer(self) -> bool:
-        return self.value.endswith("_t")
+    def __init__(self, ctype: str) -> None:
+        self.pointer = ctype.endswith("*")
+        self.integer = ctype.endswith("_t")
 
 
 class _Required:

@@ -217,6 +217,10 @@ def as_datatype(dtype: DTypeLike) -> DataType:
     """The DataType that a NumPy / ml_dtypes dtype (or a DataType) stands for; TypeError where there is none."""
     if isinstance(dtype, DataType):
         return dtype
+    if isinstance(dtype, np.dtype) and dtype.kind != "V":  # the most frequent case; bytes may equal HIFLOAT8's dtype
+        known = _FROM_NUMPY.get(dtype)
+        if known is not None:
+            return known
     if isinstance(dtype, str) and dtype in DataType.__members__:
         return DataType[dtype]
     if type(dtype).__module__ == "torch":

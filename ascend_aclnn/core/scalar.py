@@ -24,13 +24,19 @@ class Scalar:
 
     __slots__ = ("dtype", "value")
 
+    dtype: DataType
+    value: Any
+
     def __init__(self, value: Number, dtype: Optional[DTypeLike] = None) -> None:
+        if dtype is None and type(value) is int and -(2**63) <= value < 2**63:  # the most frequent case
+            self.dtype, self.value = DataType.INT64, value
+            return
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value[()]
         if not isinstance(value, (numbers.Number, np.generic)) or isinstance(value, np.character):
             raise TypeError(f"{value!r} is not a number")
         self.dtype = _default_dtype(value) if dtype is None else as_datatype(dtype)
-        self.value: Any = value if _PYTHON.get(type(value)) is self.dtype else _held(value, self.dtype)
+        self.value = value if _PYTHON.get(type(value)) is self.dtype else _held(value, self.dtype)
 
     def tobytes(self) -> bytes:
         """The value as aclCreateScalar reads it; ValueError where the data type has no NumPy counterpart."""

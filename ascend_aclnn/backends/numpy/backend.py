@@ -172,7 +172,7 @@ class NumpyBackend(HostBackend):
             self.graphs.refuse_copy()
             return wrap_array(self, np.array(array, dtype.numpy, order="C"), dtype)
         size = array.itemsize
-        plain = array.dtype.isnative and all(s >= 0 and s % size == 0 for s in array.strides)
+        plain = array.dtype.isnative and not [s for s in array.strides if s < 0 or s % size]
         return wrap_array(self, array if plain else np.array(array, dtype.numpy, order="C"), dtype)
 
     def allocate_output(self, spec: TensorSpec, for_host: bool) -> Tensor:

@@ -52,6 +52,8 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
         for spec in value if isinstance(value, list) else (value,):
             if not isinstance(spec, TensorSpec):
                 continue
+            if spec.format is Format.ND and spec.dtype.numpy is not None:  # most of them
+                continue
             if spec.dtype.numpy is None:
                 return f"{parameter.python_name} has dtype {spec.dtype.name}, which has no host type"
             if spec.format.private and spec.format not in _READABLE:
@@ -176,10 +178,9 @@ class Runner:
             return self.run
         if entry.raw:
             return self._run_raw if new else self._run_apart
-        by_blocks = entry.elementwise or entry.along is not None
-        if by_blocks and any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
+        if (entry.elementwise or entry.along is not None) and _are_large(arguments):
             return self._prepared(arguments, new) or self.run
-        self._widened = frozenset([i for i in self._wide if any(map(_is_low_precision, _all_arrays((arguments[i],))))])
+        self._widened = frozenset([i for i in self._wide if _are_low_precision(arguments[i])])
         return self._run_whole
 
     def returning(self, arguments: Sequence[Any]) -> Optional[Callable[[list[Any]], list[Any]]]:
@@ -189,7 +190,7 @@ class Runner:
         as fast.
         """
         outputs = [arguments[i] for i in self._outputs]
-        if any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
+        if _are_large(arguments):
             return None
         if not all(type(output) is np.ndarray for output in outputs):
             return None
@@ -480,8 +481,14 @@ def _along(entry: Reference, inputs: Sequence[Any], outputs: Sequence[Any]) -> b
 
 def _nothing_to_write(outputs: Sequence[Any]) -> bool:
     """True where every output is empty: CANN launches no kernel either."""
-    arrays = [a for value in outputs for a in (value if isinstance(value, list) else (value,)) if a is not None]
-    return bool(arrays) and all(a.size == 0 for a in arrays)
+    written = False
+    for value in outputs:
+        for array in value if isinstance(value, list) else (value,):
+            if array is not None:
+                if array.size:
+                    return False
+                written = True
+    return written
 
 
 def _all_arrays(values: Sequence[Any]) -> Iterator[Any]:
@@ -493,8 +500,22 @@ def _all_arrays(values: Sequence[Any]) -> Iterator[Any]:
             yield from _all_arrays(value)
 
 
-def _is_low_precision(array: Any) -> bool:
-    return numerics.is_low_precision(array.dtype)
+def _are_large(values: Sequence[Any]) -> bool:
+    """Whether an array among values, or in a list of them, is too large for one pass."""
+    for value in values:
+        if isinstance(value, np.ndarray):
+            if value.size > numerics.SMALL:
+                return True
+        elif isinstance(value, list) and _are_large(value):
+            return True
+    return False
+
+
+def _are_low_precision(value: Any) -> bool:
+    """Whether an array, or one in a list, is to be widened."""
+    if isinstance(value, np.ndarray):
+        return numerics.is_low_precision(value.dtype)
+    return isinstance(value, list) and any(map(_are_low_precision, value))
 
 
 class BoundCall:

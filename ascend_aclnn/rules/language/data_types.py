@@ -73,13 +73,17 @@ class _Dtypes(Word):
     def __init__(self, allowed: DtypeSet, names: Sequence[str]) -> None:
         super().__init__()
         self.allowed, self.names = allowed, names
+        self.members: dict[str, frozenset[DataType]] = {}  # by product
         self.refusals = [Refusal(name, "dtype") for name in names]
         single = DataType.__members__.get(allowed) if isinstance(allowed, str) else None
         if single is not None:
             self.dtypes = {name: [(None, lambda call: single)] for name in names}
 
     def __call__(self, call: Call) -> None:
-        members = dtype_set(call, self.allowed)
+        product = call.soc.product
+        members = self.members.get(product)
+        if members is None:
+            members = self.members[product] = dtype_set(call, self.allowed)
         for name in self.names:
             value = call.get(name)
             for item in value if isinstance(value, list) else (value,):

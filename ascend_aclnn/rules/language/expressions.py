@@ -261,9 +261,17 @@ class Expression:
         """As ``value``, but raises Absent where a needed argument is a null pointer."""
 
         try:
-            if self.branching:
-                return self.lazy_function(functools.partial(value_of, call), functools.partial(_needed, call))
-            return self.function(*[_needed(call, name) for name in self.names])
+            known, values = call.known, []
+            for name in self.names:  # most are known already
+                value = known.get(name)
+                if value is None:
+                    if self.branching:
+                        return self.lazy_function(functools.partial(value_of, call), functools.partial(_needed, call))
+                    value = value_of(call, name)
+                    if value is None:
+                        raise Absent(name)
+                values.append(value)
+            return self.function(*values)
         except ZeroDivisionError:
             call.refuse(self.blamed(call), "makes a divisor zero", check="division")
         except DoesNotFit as reason:
@@ -372,10 +380,10 @@ def _has_parameter(versions: tuple[str, ...], name: str) -> bool:
 
 def value_of(call: Call, name: str) -> Any:
     """The value of a name: a parameter's, else a definition's (None where that names an absent argument)."""
-    if name in call.positions:
-        return call.argument(name)
     if name in call.known:
         return call.known[name]
+    if name in call.positions:
+        return call.argument(name)
     defined = definition(call, name)
     if defined is not None:
         try:
