@@ -33,11 +33,11 @@ def write_rows(cache: Array, rows: Array, slots: Array, name: str, nz: bool = Fa
     width = math.prod(cache.shape[2:])
     if rows.dtype == cache.dtype and cache.flags.c_contiguous and not nz and rows.size == slots.size * width:
         plain, whole = codes(rows).reshape(-1, width), codes(cache).reshape(-1, width)
-        there = slots >= 0
-        if there.all():
+        written = slots >= 0
+        if written.all():
             whole[slots] = plain
         else:
-            whole[slots[there]] = plain[there]
+            whole[slots[written]] = plain[written]
         return
     there = np.flatnonzero(slots >= 0)
     page, place = np.divmod(slots[there], size)
