@@ -17,7 +17,7 @@ from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, FLOAT64, Node, Number, 
 _OPERATIONS = """
     load store add subtract multiply divide multiply_add maximum minimum copysign fmod remainder
     less less_equal equal not_equal and or xor not select clip
-    negative absolute sqrt square reciprocal rint floor ceil trunc sign isnan isfinite isinf signbit exp logistic log ones
+    negative absolute sqrt square reciprocal rint floor ceil trunc sign isnan isfinite isinf signbit exp logistic log normal ones
     row_sum row_squares row_max
     next number_copy number_add number_subtract number_multiply number_divide number_maximum number_minimum
     number_less number_less_equal number_equal number_not_equal number_select

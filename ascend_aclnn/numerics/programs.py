@@ -33,7 +33,7 @@ _PIECE = 1 << 15  # elements that a thread takes at a time
 
 
 # In additions; a logistic function's are those of its division, as its other steps stay among the nodes.
-_COSTS = {"exp": 9, "log": 9, "logistic": 3, "divide": 3, "sqrt": 3, "reciprocal": 3, "fmod": 9, "remainder": 9}
+_COSTS = {"exp": 9, "log": 9, "normal": 50, "logistic": 3, "divide": 3, "sqrt": 3, "reciprocal": 3, "fmod": 9, "remainder": 9}
 
 
 class _Step(NamedTuple):
@@ -125,7 +125,7 @@ class Program:
         node = self._nodes[number]
         if node.kind != "tile":
             return 99 if node.kind == "outer" else 0
-        return (9 if node.what in ("exp", "log", "logistic") else 1) + sum(
+        return (9 if node.what in ("exp", "log", "logistic", "normal") else 1) + sum(
             self._cheap(a) for a in node.arguments if not isinstance(a, Number)
         )
 

@@ -188,6 +188,10 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         """The float64 sums of rows, or of their squares: ``numerics.sum_over`` and ``sum_of_squares``."""
         return _of_rows("row_squares" if squared else "row_sum", self, axes, keepdims)
 
+    def normal_distribution(self) -> Traced:
+        """The helper's operation for what ``reference._special`` computes step by step."""
+        return _tile(self._notes, "normal", (self,))
+
     def reshape(self, *shape: Any) -> Traced:
         if self.shape is not None and shape in (tuple(self.shape), (tuple(self.shape),)):
             return self

@@ -223,6 +223,29 @@ INLINE float log_of(float x)
     return x != x ? float_of(0x7fc00000u) : x < 0 ? float_of(0xffc00000u) : y;
 }
 
+/* The normal distribution's function, operation by operation as reference/_special.py has it. */
+INLINE float normal_of(float x)
+{
+    static const float fit[] = {3.00163674e-05f, -0.000357580547f, -0.00125241133f, 0.00126804985f, 0.0086361482f, -0.00804343506f,
+                                -0.0542044874f, 0.1640531f, -0.166031412f, -0.0927638979f, 1.27697839f};
+    float a = float_of(bits_of(x) & 0x7fffffffu) * 0.70710678118654752440f;
+    a = (a < 10.5f) | (a != a) ? a : 10.5f;
+    const float t = (a - 2.0f) / (a + 2.0f);
+    float height = t * fit[0];
+    for (int k = 1; k < 10; k++) height = (height + fit[k]) * t;
+    height = (height + fit[10]) / (a * 2.0f + 1.0f);
+    float bounded = (x > -16.0f) | (x != x) ? x : -16.0f;
+    bounded = (bounded < 16.0f) | (bounded != bounded) ? bounded : 16.0f;
+    const float split = bounded * 4097.0f, head = split - (split - bounded), rest = bounded - head, square = bounded * bounded;
+    const float lost = ((head * head - square) + head * 2.0f * rest) + rest * rest;
+    const float tail = height * 0.5f * exp_of(square * -0.5f) * (1.0f - lost * 0.5f);
+    return x > 0 ? 1.0f - tail : tail;
+}
+
+#define NORMAL_DISTRIBUTION(name, attribute) \
+    attribute static void normal_##name(const float *a, float *d, size_t n) { FOR d[i] = normal_of(a[i]); }
+FOR_EACH_SET(NORMAL_DISTRIBUTION)
+
 #define EXPONENTIALS(name, attribute)                                                                   \
     attribute static void exp_##name(const float *a, float *d, size_t n) { FOR d[i] = exp_of(a[i]); }   \
     attribute static void logistic_##name(const float *a, float *d, size_t n) { FOR d[i] = logistic_of(a[i]); } \
@@ -369,6 +392,7 @@ INLINE void add_tile(struct sum *sum, double made, size_t start, size_t width, d
 struct kernels {
     double (*sum)(const float *, size_t, int);
     void (*exp)(const float *, float *, size_t), (*logistic)(const float *, float *, size_t), (*log)(const float *, float *, size_t);
+    void (*normal)(const float *, float *, size_t);
     void (*stream)(char *, const char *, size_t);
     float (*largest)(const float *, size_t);
 };
@@ -519,13 +543,29 @@ INLINE void prefetch(const struct instruction *loads, size_t count, size_t share
     }
 }
 
+/* A tile added to the sum of its row, or compared with the row's maximum. */
+INLINE void reduce(const struct instruction *p, const float *a, size_t n, size_t start, size_t width, struct sum *sums, char *to,
+                   const struct kernels *kernels)
+{
+    if (p->operation == ROW_MAX) {
+        float *result = (float *)to, most = kernels->largest(a, n);
+        if (start == 0 || most > *result || most != most) *result = most;
+    } else {
+        add_tile(&sums[-2 - p->b], kernels->sum(a, n, p->operation == ROW_SQUARES), start, width, (double *)to);
+    }
+}
+
 /* Some instructions on the elements of a row, from `first` to `end`. */
 INLINE void one_part(const struct instruction *code, size_t first, size_t end, const struct operand *operands,
                      char *const *at, float (*tiles)[TILE + APART], float **registers, size_t width, struct sum *sums, const struct kernels *kernels,
-                     const float *constants, size_t constant_count, const char *streamed)
+                     const float *constants, size_t constant_count, const char *streamed, const struct chain *chain)
 {
     float tile[TILE];
     int sums_up = 0;
+    if (chain->count && chain->reduce == NULL) {
+        ascend_native_run_chain(chain, operands, at, 0, width, (int)operands[chain->store].type, at[chain->store], streamed[chain->store]);
+        return;
+    }
     size_t loads = 0;
     for (size_t number = first; first == 0 && number < end; number++) loads += code[number].operation == LOAD && operands[code[number].target].steps[DIMS - 1] == 2;
     for (size_t number = first; number < end; number++) sums_up |= code[number].operation == ROW_SUM || code[number].operation == ROW_SQUARES;
@@ -538,6 +578,13 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
                 add_tile(&sums[-2 - p[1].b], sum, start, width, (double *)at[p[1].target]);
                 continue;
             }
+        }
+        if (chain->count) {
+            const struct instruction *p = chain->reduce;
+            float *made = chain->store < 0 ? tile : (float *)at[chain->store] + start;
+            ascend_native_run_chain(chain, operands, at, start, n, FLOAT32, (char *)made, 0);
+            reduce(p, made, n, start, width, sums, at[p->target], kernels);
+            continue;
         }
         for (size_t number = first; number < end; number++) {
             const struct instruction *p = &code[number];
@@ -648,16 +695,11 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
             case EXP: kernels->exp(a, d, n); break;
             case LOGISTIC: kernels->logistic(a, d, n); break;
             case LOG: kernels->log(a, d, n); break;
+            case NORMAL: kernels->normal(a, d, n); break;
             case ONES: FOR d[i] = float_of(bits_of(a[i]) & 0x3f800000u); break;
             case ROW_SUM:
             case ROW_SQUARES:
-                add_tile(&sums[-2 - p->b], kernels->sum(a, n, p->operation == ROW_SQUARES), start, width, (double *)at[p->target]);
-                break;
-            case ROW_MAX: {
-                float *result = (float *)at[p->target], most = kernels->largest(a, n);
-                if (start == 0 || most > *result || most != most) *result = most;
-                break;
-            }
+            case ROW_MAX: reduce(p, a, n, start, width, sums, at[p->target], kernels); break;
             }
         }
     }
@@ -719,6 +761,12 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
     const int is_single = ascend_native_find_single(code, instructions, constants, constant_count, operands, &single);
     for (size_t k = 0; k < operand_count; k++) streamed[k] = (char)is_streamed(&operands[k], code, instructions, operands, operand_count, sizes);
     if (is_single) single.streamed = streamed[single.target];
+    struct chain chains[instructions];  /* of the part that begins there */
+    for (size_t first = 0, end = 0; first < instructions; first = end) {
+        while (end < instructions && code[end].operation < NEXT) end++;
+        ascend_native_find_chain(code + first, end - first, constants, constant_count, operands, &chains[first]);
+        while (end < instructions && code[end].operation >= NEXT) end++;
+    }
     for (size_t r = 0; r < register_count; r++) registers[r] = tiles[r];
     for (size_t r = 0; r < constant_count; r++)
         for (size_t i = 0; i < TILE; i++) tiles[r][i] = constants[r];
@@ -737,7 +785,7 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
             }
             for (size_t first = 0, end = 0; first < instructions; first = end) {
                 while (end < instructions && code[end].operation < NEXT) end++;
-                one_part(code, first, end, operands, at, tiles, registers, columns, sums, kernels, constants, constant_count, streamed);
+                one_part(code, first, end, operands, at, tiles, registers, columns, sums, kernels, constants, constant_count, streamed, &chains[first]);
                 for (; end < instructions && code[end].operation >= NEXT; end++) numbers(&code[end], operands, at);
             }
         }
@@ -752,7 +800,7 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
     PAIRWISE(name, attribute)                                                                                            \
     attribute static void run_##name(RUN_ARGUMENTS)                                                                      \
     {                                                                                                                    \
-        const struct kernels kernels = {sum_##name, exp_##name, logistic_##name, log_##name, stream_##name, largest_##name};                            \
+        const struct kernels kernels = {sum_##name, exp_##name, logistic_##name, log_##name, normal_##name, stream_##name, largest_##name};                            \
         run(code, instructions, constants, constant_count, register_count, operands, operand_count, work, sum_count,     \
             next, &kernels);                                                                                             \
     }

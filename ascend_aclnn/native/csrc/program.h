@@ -13,6 +13,7 @@ enum {
     NEGATIVE, ABSOLUTE, SQRT, SQUARE, RECIPROCAL, RINT, FLOOR, CEIL, TRUNC, SIGN,
     IS_NAN, IS_FINITE, IS_INF, SIGN_BIT,
     EXP, LOGISTIC, LOG,                                      /* where they are NumPy's to the bit: see exp_of and log_of */
+    NORMAL,                                                  /* reference/_special.py has it; with the exponential function above */
     ONES,                                                    /* 1.0 where a mask is set, else 0.0 */
     ROW_SUM, ROW_SQUARES, ROW_MAX,                           /* into an operand that has one number for each row */
     NEXT,                                                    /* from the row's first element again; from here on of numbers: */
@@ -35,5 +36,21 @@ struct single { int operation, type, streamed; int32_t a, b, target; float y, z;
 int ascend_native_find_single(const struct instruction *code, size_t count, const float *constants, size_t constant_count,
                               const struct operand *operands, struct single *found);
 void ascend_native_run_single(const struct single *single, char *const *at, size_t n);
+
+/* A part of a program in which each operation takes the result of the one before: on AVX-512 it goes from operands to its result in
+ * registers. `operand` is -1 for a number; `times` is another operand, by which that one is multiplied first, or -1. `turned`: the
+ * result before is the second operand. */
+struct step { int operation, turned; int32_t operand, times; float number, other; };
+enum { MOST_STEPS = 12 };
+
+/* `count` 0: none. The result goes to the operand `store` (or -1) and to the reduction `reduce` (or NULL). */
+struct chain { size_t count; int32_t first, store; const struct instruction *reduce; struct step steps[MOST_STEPS]; };
+
+void ascend_native_find_chain(const struct instruction *code, size_t count, const float *constants, size_t constant_count,
+                              const struct operand *operands, struct chain *found);
+
+/* n elements from `start` on, to floats of a type; `streamed` past the caches. */
+void ascend_native_run_chain(const struct chain *chain, const struct operand *operands, char *const *at, size_t start, size_t n,
+                             int type, char *to, int streamed);
 
 #endif

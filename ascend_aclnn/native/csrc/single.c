@@ -226,7 +226,204 @@ int ascend_native_find_single(const struct instruction *code, size_t count, cons
     return found->type == FLOAT16 || found->type == BFLOAT16;
 }
 
+/* ------------------------------------------------------------------------------------------------ chains */
+
+enum { QUAD = 64 };  /* elements at a time: four vectors, whose operations do not wait for each other */
+
+AVX512 INLINE void fetch(int type, const char *s, const __mmask16 *some, __m512 *v)
+{
+    if (type == FLOAT32) {
+        for (int k = 0; k < 4; k++) v[k] = _mm512_maskz_loadu_ps(some[k], s + 64 * k);
+    } else if (type == FLOAT16) {
+        for (int k = 0; k < 4; k++) v[k] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(some[k], s + 32 * k));
+    } else {
+        for (int k = 0; k < 4; k++) v[k] = widen_bf16_vector(_mm256_maskz_loadu_epi16(some[k], s + 32 * k));
+    }
+}
+
+#define STEP_OF_TWO(name, expression)                                      \
+    case name:                                                             \
+        if (s->turned) for (int k = 0; k < 4; k++) v[k] = name##_of(y[k], v[k], z); \
+        else for (int k = 0; k < 4; k++) v[k] = name##_of(v[k], y[k], z);  \
+        break;
+#define STEP_OF_ONE(name, expression)                                      \
+    case name:                                                             \
+        for (int k = 0; k < 4; k++) v[k] = name##_of(v[k], y[k], z);       \
+        break;
+
+/* n elements from i on, at most QUAD. */
+AVX512 INLINE void one_quad(const struct chain *chain, const struct operand *operands, char *const *at, size_t i, size_t n, int type,
+                            char *to, int streamed)
+{
+    __m512 v[4], y[4], factors[4];
+    __mmask16 some[4];
+    for (size_t k = 0; k < 4; k++) some[k] = (__mmask16)(n >= 16 * k + 16 ? 0xffffu : n > 16 * k ? (1u << (n - 16 * k)) - 1 : 0);
+#define OPERAND(o, into) fetch((int)operands[o].type, at[o] + i * (operands[o].type == FLOAT32 ? 4 : 2), some, into)
+    OPERAND(chain->first, v);
+    for (const struct step *s = chain->steps; s < chain->steps + chain->count; s++) {
+        const __m512 z = NUMBER(s->other);
+        if (s->operand >= 0) OPERAND(s->operand, y);
+        else for (int k = 0; k < 4; k++) y[k] = NUMBER(s->number);
+        if (s->times >= 0) {
+            OPERAND(s->times, factors);
+            for (int k = 0; k < 4; k++) y[k] = _mm512_mul_ps(y[k], factors[k]);
+        }
+        switch (s->operation) { OF_TWO(STEP_OF_TWO) OF_ONE(STEP_OF_ONE) }
+    }
+#undef OPERAND
+    for (int k = 0; k < 4 && type == FLOAT32; k++)
+        if (streamed) _mm512_stream_ps((float *)to + 16 * k, v[k]);
+        else _mm512_mask_storeu_ps((float *)to + 16 * k, some[k], v[k]);
+    for (int k = 0; k < 4 && type != FLOAT32; k += 2) {
+        const __m512i codes = type == FLOAT16 ? round_half_vectors(v[k], v[k + 1]) : round_bf16_vectors(v[k], v[k + 1]);
+        if (streamed) _mm512_stream_si512((__m512i *)(to + 32 * k), codes);
+        else _mm512_mask_storeu_epi16(to + 32 * k, (__mmask32)some[k] | (__mmask32)some[k + 1] << 16, codes);
+    }
+}
+
+AVX512 static float number_at(const struct operand *o, const char *at)
+{
+    __m512 v[4];
+    const __mmask16 one[4] = {1, 0, 0, 0};
+    fetch((int)o->type, at, one, v);
+    return _mm512_cvtss_f32(v[0]);
+}
+
+AVX512 void ascend_native_run_chain(const struct chain *given, const struct operand *operands, char *const *at, size_t start, size_t n,
+                                    int type, char *to, int streamed)
+{
+    struct chain chain = *given;
+    for (struct step *s = chain.steps; s < chain.steps + chain.count; s++) {  /* numbers of the row */
+        if (s->times >= 0 && operands[s->times].steps[DIMS - 1] == 0) {
+            const int32_t operand = s->operand;
+            s->operand = s->times, s->times = operand;
+        }
+        if (s->operand < 0 || operands[s->operand].steps[DIMS - 1] != 0) continue;
+        s->number = number_at(&operands[s->operand], at[s->operand]);
+        s->operand = -1;
+        if (s->times < 0 || operands[s->times].steps[DIMS - 1] != 0) continue;
+        s->number *= number_at(&operands[s->times], at[s->times]);
+        s->times = -1;
+    }
+    const size_t size = type == FLOAT32 ? 4 : 2, end = start + n;
+    size_t i = start;
+    streamed = streamed && (uintptr_t)to % size == 0;
+    if (streamed) {  /* up to a whole line of the cache */
+        size_t few = (64 - ((uintptr_t)to & 63)) % 64 / size;
+        few = few < n ? few : n;
+        if (few) one_quad(&chain, operands, at, i, few, type, to, 0);
+        i += few;
+    }
+    if (streamed) for (; i + QUAD <= end; i += QUAD) one_quad(&chain, operands, at, i, QUAD, type, to + (i - start) * size, 1);
+    else for (; i + QUAD <= end; i += QUAD) one_quad(&chain, operands, at, i, QUAD, type, to + (i - start) * size, 0);
+    if (i < end) one_quad(&chain, operands, at, i, end - i, type, to + (i - start) * size, 0);
+}
+
+static int is_narrow_or_float(const struct operand *o) { return o->type == FLOAT32 || o->type == FLOAT16 || o->type == BFLOAT16; }
+static int in_a_row(const struct operand *o) { return is_narrow_or_float(o) && o->steps[DIMS - 1] == (o->type == FLOAT32 ? 4 : 2); }
+
+enum { REGISTERS = 64, NO_OPERAND = -1, RESULT = -2, CONSTANT = -3 };
+
+/* What a register holds: an operand, or one of the above. */
+struct search { const int32_t *loaded; const float *constants; size_t constant_count; int32_t result; struct chain *chain; };
+
+static int32_t holds(const struct search *s, int32_t r)
+{
+    if (r < 0 || r >= REGISTERS) return NO_OPERAND;
+    if ((size_t)r < s->constant_count) return CONSTANT;
+    return r == s->result ? RESULT : s->loaded[r];
+}
+
+/* Adds a step with the register of its other operand, or -1, and of that one's factor, or -1; 0 where it cannot. */
+static int add_step(struct search *s, int operation, int turned, int32_t r, int32_t factor)
+{
+    struct chain *c = s->chain;
+    if (c->count == MOST_STEPS) return 0;
+    struct step *step = &c->steps[c->count++];
+    *step = (struct step){operation, turned, -1, -1, 0, 0};
+    if (r < 0) return 1;
+    const int32_t held = holds(s, r), times = factor < 0 ? NO_OPERAND : holds(s, factor);
+    if (held == CONSTANT) step->number = s->constants[r];
+    else if (held >= 0) step->operand = held;
+    else return 0;
+    if (factor < 0) return 1;
+    step->times = times;
+    return held >= 0 && times >= 0;
+}
+
+/* One instruction on the result so far. */
+static int add_instruction(struct search *s, const struct instruction *p)
+{
+    const int first = p->a == s->result, second = p->b == s->result;
+    switch (p->operation) {
+    case ADD: case SUB: case MUL: case DIV: case MAXIMUM: case MINIMUM:
+        if (first && second) return p->operation == MUL && add_step(s, SQUARE, 0, -1, -1);
+        return (first || second) && add_step(s, p->operation, second, first ? p->b : p->a, -1);
+    case MULTIPLY_ADD:  /* rounded twice */
+        if (first + second + (p->c == s->result) != 1) return 0;
+        if (p->c == s->result) return add_step(s, ADD, 1, p->a, p->b);
+        return add_step(s, MUL, 0, first ? p->b : p->a, -1) && add_step(s, ADD, 0, p->c, -1);
+    case CLIP:
+        if (!first || holds(s, p->b) != CONSTANT || holds(s, p->c) != CONSTANT || !add_step(s, CLIP, 0, p->b, -1)) return 0;
+        s->chain->steps[s->chain->count - 1].other = s->constants[p->c];
+        return 1;
+    case SIGN: case NEGATIVE: case ABSOLUTE: case SQRT: case SQUARE: case RECIPROCAL: case RINT: case FLOOR: case CEIL: case TRUNC:
+    case EXP: case LOGISTIC: case LOG: return first && add_step(s, p->operation, 0, -1, -1);
+    }
+    return 0;
+}
+
+void ascend_native_find_chain(const struct instruction *code, size_t count, const float *constants, size_t constant_count,
+                              const struct operand *operands, struct chain *found)
+{
+    int32_t loaded[REGISTERS];
+    struct search s = {loaded, constants, constant_count, NO_OPERAND, found};
+    int stores = 0, ended = 0;
+    *found = (struct chain){.first = -1, .store = -1};
+    if (ascend_native_chosen() != 2) return;
+    for (size_t k = 0; k < REGISTERS; k++) loaded[k] = NO_OPERAND;
+    for (const struct instruction *p = code; p < code + count; p++) {
+        if (p->operation == LOAD) {
+            const struct operand *o = &operands[p->target];
+            if (p->c >= REGISTERS || !is_narrow_or_float(o) || (o->steps[DIMS - 1] != 0 && !in_a_row(o))) goto none;
+            loaded[p->c] = p->target;
+        } else if (p->operation == STORE) {
+            if (p->a != s.result || stores++ || !in_a_row(&operands[p->target])) goto none;
+            found->store = p->target, ended = 1;
+        } else if (p->operation >= ROW_SUM) {
+            if (p->a != s.result || found->reduce != NULL) goto none;
+            found->reduce = p, ended = 1;
+        } else {
+            if (s.result < 0) {  /* the first operation begins with an operand that has all elements */
+                const int32_t of[] = {p->a, p->b, p->c};
+                for (int k = 0; k < 3 && s.result < 0; k++) {
+                    const int32_t held = holds(&s, of[k]);
+                    if (held >= 0 && operands[held].steps[DIMS - 1] != 0) s.result = of[k], found->first = held;
+                }
+            }
+            if (ended || s.result < 0 || !add_instruction(&s, p)) goto none;
+            s.result = p->target;
+        }
+    }
+    if (found->count && ended && (found->reduce == NULL || found->store < 0 || operands[found->store].type == FLOAT32)) return;
+none:
+    found->count = 0;
+}
+
 #else
+
+void ascend_native_find_chain(const struct instruction *code, size_t count, const float *constants, size_t constant_count,
+                              const struct operand *operands, struct chain *found)
+{
+    (void)code, (void)count, (void)constants, (void)constant_count, (void)operands;
+    found->count = 0;
+}
+
+void ascend_native_run_chain(const struct chain *chain, const struct operand *operands, char *const *at, size_t start, size_t n,
+                             int type, char *to, int streamed)
+{
+    (void)chain, (void)operands, (void)at, (void)start, (void)n, (void)type, (void)to, (void)streamed;
+}
 
 int ascend_native_find_single(const struct instruction *code, size_t count, const float *constants, size_t constant_count,
                               const struct operand *operands, struct single *found)
