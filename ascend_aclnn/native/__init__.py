@@ -109,6 +109,8 @@ def _load() -> Status:
     library.ascend_native_window_sums.restype = None
     library.ascend_native_scatter.argtypes = [number, pointer, pointer, size, size, size, pointer, pointer]
     library.ascend_native_scatter.restype = number
+    library.ascend_native_rotary.argtypes = [number, pointer, pointer, pointer, pointer, size, size, size]
+    library.ascend_native_rotary.restype = None
     library.ascend_native_choose.argtypes = [pointer, size, size, size, ctypes.c_int32, pointer]
     library.ascend_native_choose.restype = None
     library.ascend_native_fill.argtypes = [size, pointer, ctypes.c_uint64, pointer, size]
@@ -420,6 +422,21 @@ def scatter(values: Array, places: Array, target: Array) -> bool:
     return bool(done)
 
 
+def rotary(x: Array, cosines: Array, sines: Array, target: Array) -> bool:
+    """x * cosines + turned x * sines; the halves of a row are turned into the negative second one and the first.
+
+    Matrices of one data type, rounded once; the rows of cosines and sines are for those of x again and again. False, with
+    nothing written, where the helper cannot.
+    """
+    arrays = (x, cosines, sines, target)
+    if target.dtype not in _FLOATS or any(array.dtype != target.dtype for array in arrays) or x.shape[1] % 2:
+        return False
+    if not 0 < x.shape[1] <= 1024 or not len(cosines) or not _plain(*arrays) or _library is None:
+        return False
+    _library.ascend_native_rotary(_FLOATS[target.dtype], *_addresses(*arrays), len(x), len(cosines), x.shape[1])
+    return True
+
+
 MOST_CHOSEN = 64
 
 
@@ -577,6 +594,7 @@ __all__ = [
     "nll",
     "philox",
     "product_memory",
+    "rotary",
     "run_program",
     "running_sum",
     "runs_programs",

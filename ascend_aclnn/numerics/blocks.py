@@ -198,6 +198,9 @@ def _compute(
                 part = widen(part, scratch(f"blocks.{number}", part.shape, np.float32))
                 widened.append(part)
             arguments[number] = part
+    if isinstance(function, np.ufunc) and all(a.dtype == np.bool_ for a in filter(_is_array, (*arguments, *outputs))):
+        function(*arguments, out=outputs[0])
+        return
     results = function(*arguments)
     if not isinstance(results, tuple):
         results = (results,)
@@ -228,6 +231,10 @@ def _references() -> int:
 
 
 _REFERENCES = _references()
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, np.ndarray)
 
 
 # ------------------------------------------------------------------------------------------------------ along axes

@@ -33,7 +33,17 @@ _PIECE = 1 << 15  # elements that a thread takes at a time
 
 
 # In additions; a logistic function's are those of its division, as its other steps stay among the nodes.
-_COSTS = {"exp": 9, "log": 9, "normal": 50, "logistic": 3, "divide": 3, "sqrt": 3, "reciprocal": 3, "fmod": 9, "remainder": 9}
+_COSTS = {
+    "exp": 9,
+    "log": 9,
+    "normal": 50,
+    "logistic": 3,
+    "divide": 3,
+    "sqrt": 3,
+    "reciprocal": 3,
+    "fmod": 9,
+    "remainder": 9,
+}
 
 
 class _Step(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the compiled helper chooses, adds up in windows and in running sums: NumPy's bits, on every instruction set."""
+"""What the compiled helper chooses, adds up in windows and in running sums, and turns: NumPy's bits, on every instruction set."""
 
 from __future__ import annotations
 
@@ -121,6 +121,15 @@ def test_the_best_experts(dtype: np.dtype[Any], monkeypatch: pytest.MonkeyPatch)
     gates = values((300, 64), dtype, special=False)
     for k in (1, 8):
         check_same(monkeypatch, ops.moe_gating_top_k_softmax, gates, None, k)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 50, 64), (1, 2, 7, 1024), (3, 5, 1, 2)])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_rotary_embeddings(dtype: np.dtype[Any], shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = values(shape, dtype)
+    cos, sin = values((1, 1, *shape[2:]), dtype), values((1, 1, *shape[2:]), dtype)[..., ::-1].copy()
+    with np.errstate(all="ignore"):
+        check_same(monkeypatch, ops.rotary_position_embedding, x, cos, sin, 0)
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])

@@ -68,21 +68,23 @@ RUNS(plain, , 0)
 #if defined(__x86_64__)
 RUNS(avx2, AVX2, 1)
 
-/* The same, eight sums in a register, of numbers of any type that a program reads. */
-AVX512 INLINE __m512d plus_eight(__m512d sums, int type, const char *a, int squares)
+/* The same, eight sums in a register, of numbers of any type that a program reads; with `centre` of the squares of float32 of their
+ * distances to it. */
+AVX512 INLINE __m512d plus_eight(__m512d sums, int type, const char *a, int squares, const float *centre)
 {
-    const __m256 wide = type == FLOAT32   ? _mm256_loadu_ps((const float *)a)
+    __m256 wide = type == FLOAT32   ? _mm256_loadu_ps((const float *)a)
                         : type == FLOAT16 ? _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)a))
                                           : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)a)), 16));
+    if (centre) wide = _mm256_sub_ps(wide, _mm256_set1_ps(*centre)), wide = _mm256_mul_ps(wide, wide);
     const __m512d x = _mm512_cvtps_pd(wide);
     return squares ? _mm512_fmadd_pd(x, x, sums) : _mm512_add_pd(sums, x);
 }
 
-AVX512 INLINE __m512d eight_sums(int type, const char *a, size_t n, int squares)
+AVX512 INLINE __m512d eight_sums(int type, const char *a, size_t n, int squares, const float *centre)
 {
     const size_t size = type == FLOAT32 ? 4 : 2;
-    __m512d sums = plus_eight(_mm512_set1_pd(-0.0), type, a, squares);
-    for (size_t i = 8; i < n - n % 8; i += 8) sums = plus_eight(sums, type, a + size * i, squares);
+    __m512d sums = plus_eight(_mm512_set1_pd(-0.0), type, a, squares, centre);
+    for (size_t i = 8; i < n - n % 8; i += 8) sums = plus_eight(sums, type, a + size * i, squares, centre);
     return sums;
 }
 
@@ -96,15 +98,15 @@ AVX512 INLINE double sum_of_eight(__m512d sums)
 AVX512 INLINE double sum_of_run_avx512(const float *a, size_t n, int squares)
 {
     if (n < 8) return sum_of_run(a, n, squares, 0);
-    double sum = sum_of_eight(eight_sums(FLOAT32, (const char *)a, n, squares));
+    double sum = sum_of_eight(eight_sums(FLOAT32, (const char *)a, n, squares, NULL));
     for (size_t i = n - n % 8; i < n; i++) sum = sum + term(a[i], squares);
     return sum;
 }
 
-AVX512 INLINE double sum_of_four(int type, const char *a, size_t n, int squares)
+AVX512 INLINE double sum_of_four(int type, const char *a, size_t n, int squares, const float *centre)
 {
     __m512d r[4];  /* one run after the other: memory is read in order, and the processor begins the next run while it waits */
-    for (size_t j = 0; j < 4; j++) r[j] = eight_sums(type, a + j * n * (type == FLOAT32 ? 4 : 2), n, squares);
+    for (size_t j = 0; j < 4; j++) r[j] = eight_sums(type, a + j * n * (type == FLOAT32 ? 4 : 2), n, squares, centre);
     /* pairs of neighbours of two runs side by side, then pairs of these pairs, then of those */
     __m512d first = _mm512_add_pd(_mm512_unpacklo_pd(r[0], r[1]), _mm512_unpackhi_pd(r[0], r[1]));
     __m512d second = _mm512_add_pd(_mm512_unpacklo_pd(r[2], r[3]), _mm512_unpackhi_pd(r[2], r[3]));
@@ -116,22 +118,25 @@ AVX512 INLINE double sum_of_four(int type, const char *a, size_t n, int squares)
 
 AVX512 INLINE double sum_of_four_runs_avx512(const float *a, size_t n, int squares)
 {
-    return sum_of_four(FLOAT32, (const char *)a, n, squares);
+    return sum_of_four(FLOAT32, (const char *)a, n, squares, NULL);
 }
 
-/* Sums of 16-bit numbers without a widened copy, in the order of those of float32; n is a multiple of 8. */
-#define NARROW(type)                                                                                                        \
-    AVX512 static double sum_##type(const char *a, size_t n, int squares)                                                   \
+/* Sums of numbers as they are stored, in the order of those of float32; n is a multiple of 8. */
+#define OF_KIND(sum, ...) (centre ? sum(__VA_ARGS__, 0, centre) : squares ? sum(__VA_ARGS__, 1, NULL) : sum(__VA_ARGS__, 0, NULL))
+#define STORED(type)                                                                                                        \
+    AVX512 static double sum_##type(const char *a, size_t n, int squares, const float *centre)                              \
     {                                                                                                                       \
-        if (n <= 128) return sum_of_eight(squares ? eight_sums(type, a, n, 1) : eight_sums(type, a, n, 0));                 \
-        if (n > 256 && n <= 512 && n % 32 == 0) return squares ? sum_of_four(type, a, n / 4, 1) : sum_of_four(type, a, n / 4, 0); \
+        if (n <= 128) return sum_of_eight(OF_KIND(eight_sums, type, a, n));                                                 \
+        if (n > 256 && n <= 512 && n % 32 == 0) return OF_KIND(sum_of_four, type, a, n / 4);                                \
         size_t half = n / 2;                                                                                                \
         half -= half % 8;                                                                                                   \
-        double first = sum_##type(a, half, squares);                                                                        \
-        return first + sum_##type(a + 2 * half, n - half, squares);                                                         \
+        double first = sum_##type(a, half, squares, centre);                                                                \
+        return first + sum_##type(a + half * (type == FLOAT32 ? 4 : 2), n - half, squares, centre);                         \
     }
-NARROW(FLOAT16)
-NARROW(BFLOAT16)
+STORED(FLOAT32)
+STORED(FLOAT16)
+STORED(BFLOAT16)
+#undef OF_KIND
 #endif
 
 #define PAIRWISE(name, attribute)                                                                        \
@@ -515,16 +520,26 @@ INLINE size_t polynomial_steps(const struct instruction *p, const struct instruc
     return steps == 3 ? 2 : steps;
 }
 
-/* The sum of a tile that a part of a program loads for nothing else, without loading it; 0 where that is not what it does. */
-INLINE int add_narrow(const struct instruction *p, size_t count, const struct operand *o, const char *at, size_t n, double *sum)
+/* The sum of a tile that a part of a program loads for nothing else, or of squares of distances to a number, without a copy of it;
+ * 0 where that is not what it does. */
+INLINE int add_stored(const struct instruction *p, size_t count, const struct chain *chain, const struct operand *operands,
+                      char *const *at, size_t start, size_t n, double *sum)
 {
 #if defined(__x86_64__)
-    if (ascend_native_chosen() != 2 || count != 2 || p->operation != LOAD || o->steps[DIMS - 1] != 2 || n % 8 || p[1].a != p->c) return 0;
-    if (p[1].operation != ROW_SUM && p[1].operation != ROW_SQUARES) return 0;
-    *sum = (o->type == FLOAT16 ? sum_FLOAT16 : sum_BFLOAT16)(at, n, p[1].operation == ROW_SQUARES);
+    static double (*const sums[])(const char *, size_t, int, const float *) = {sum_FLOAT32, sum_FLOAT16, sum_BFLOAT16};
+    const struct step *s = chain->steps;
+    const int is_centred = chain->count == 2 && chain->store < 0 && chain->reduce->operation == ROW_SUM && s[1].operation == SQUARE
+                           && s->operation == SUB && !s->turned && s->operand >= 0 && s->times < 0
+                           && operands[s->operand].type == FLOAT32 && operands[s->operand].steps[DIMS - 1] == 0;
+    const int is_plain = count == 2 && p->operation == LOAD && operands[p->target].steps[DIMS - 1] == 2 && p[1].a == p->c
+                         && (p[1].operation == ROW_SUM || p[1].operation == ROW_SQUARES);
+    if (ascend_native_chosen() != 2 || n % 8 || !(is_centred || is_plain)) return 0;
+    const int32_t of = is_centred ? chain->first : p->target;
+    const char *from = at[of] + start * (operands[of].type == FLOAT32 ? 4 : 2);
+    *sum = sums[operands[of].type](from, n, is_plain && p[1].operation == ROW_SQUARES, is_centred ? (const float *)at[s->operand] : NULL);
     return 1;
 #else
-    (void)p, (void)count, (void)o, (void)at, (void)n, (void)sum;
+    (void)p, (void)count, (void)chain, (void)operands, (void)at, (void)start, (void)n, (void)sum;
     return 0;
 #endif
 }
@@ -574,8 +589,9 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
         if (sums_up) {
             const struct instruction *p = &code[first];
             double sum;
-            if (add_narrow(p, end - first, &operands[p->target], at[p->target] + 2 * start, n, &sum)) {
-                add_tile(&sums[-2 - p[1].b], sum, start, width, (double *)at[p[1].target]);
+            if (add_stored(p, end - first, chain, operands, at, start, n, &sum)) {
+                const struct instruction *last = &code[end - 1];
+                add_tile(&sums[-2 - last->b], sum, start, width, (double *)at[last->target]);
                 continue;
             }
         }

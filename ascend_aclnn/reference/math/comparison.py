@@ -70,8 +70,26 @@ def _truth(x: Array) -> Any:
     return x if x.dtype == np.bool_ else x != 0
 
 
-for _names, _combine in (("LogicalAnd*", operator.and_), ("LogicalOr*", operator.or_), ("LogicalXor", operator.xor)):
-    rows(_names, lambda x, y, combine=_combine: combine(_truth(x), _truth(y)))
+def _logical(combine: Callable[..., Any], of_bools: np.ufunc) -> Callable[..., None]:
+    """Of booleans NumPy's function writes into the output itself."""
+
+    def of_truths(x: Array, y: Array) -> Any:
+        return combine(_truth(x), _truth(y))
+
+    def function(x: Array, y: Array, *, out: tuple[Array]) -> None:
+        are_bools = x.dtype == y.dtype == out[0].dtype == np.bool_
+        if not elementwise(of_bools if are_bools else of_truths, [x, y], out):
+            round_into(out[0], of_truths(widen(x), widen(y)))
+
+    return function
+
+
+for _names, _combine, _of_bools in (
+    ("LogicalAnd*", operator.and_, np.logical_and),
+    ("LogicalOr*", operator.or_, np.logical_or),
+    ("LogicalXor", operator.xor, np.logical_xor),
+):
+    rows(_names, _logical(_combine, _of_bools), raw=True)
 
 # ------------------------------------------------------------------------------------------------------ bits
 

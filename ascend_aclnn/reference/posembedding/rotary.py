@@ -7,7 +7,8 @@ from typing import Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError
+from ascend_aclnn import native
+from ascend_aclnn.numerics import BLOCK, Array, DataError, for_blocks, round_into, widen
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 
@@ -44,9 +45,31 @@ def _embed(x: Array, cos: Array, sin: Array, mode: int) -> Array:
     return embedded
 
 
-@reference("aclnnRotaryPositionEmbedding")
+def _by_helper(x: Array, cos: Array, sin: Array, out: Array) -> bool:
+    """Halves of contiguous rows whose positions are those of cos and sin, one matrix after the other."""
+    matrix = x.shape[-2:]
+    if x.ndim < 2 or any(a.shape != (1,) * (x.ndim - 2) + matrix for a in (cos, sin)) or np.may_share_memory(x, out):
+        return False
+    rows, cosines, sines, target = (a.reshape(-1, matrix[1]) for a in (x, cos, sin, out))
+    if not (out.flags.c_contiguous and native.rotary(rows[:0], cosines, sines, target[:0])):
+        return False
+    step = matrix[0] * max(1, BLOCK // max(1, matrix[0] * matrix[1]))
+
+    def embed(low: int, high: int) -> None:
+        native.rotary(rows[low:high], cosines, sines, target[low:high])
+
+    for_blocks(len(rows), step, embed)
+    return True
+
+
 def rotary_position_embedding(x: Array, cos: Array, sin: Array, mode: int) -> Array:
     return _embed(x, cos, sin, mode)
+
+
+@reference("aclnnRotaryPositionEmbedding", raw=True)
+def _stored_embedding(x: Array, cos: Array, sin: Array, mode: int, *, out: tuple[Array]) -> None:
+    if mode != _HALF or not _by_helper(x, cos, sin, out[0]):
+        round_into(out[0], rotary_position_embedding(widen(x), widen(cos), widen(sin), mode))
 
 
 @reference("aclnnRotaryPositionEmbeddingV2")
