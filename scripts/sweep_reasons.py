@@ -9,20 +9,22 @@ from collections.abc import Mapping
 from typing import Optional
 
 _FLOAT64 = "float64 sums in one order, with the helper and without; torch adds in float32"
-_PASS = "NumPy copies each block once more; torch passes once"
-_WINDOWS = "some ten NumPy operations on a block of planes for each place of a window"
+_BOOLS = "blocks of a few hundred thousand bytes, handed to threads by the interpreter"
+_WINDOWS = (
+    "widened to float32 first; each place of a window is a pass over a row of results, which torch keeps in registers"
+)
 _TILES = "several operations pass through tiles in the first-level cache; torch keeps a vector in registers"
 _CALL = "the call itself and some NumPy calls on few elements"
 _BLAS = "NumPy's BLAS has no instructions for bfloat16, and the helper uses AVX512-BF16 alone: elsewhere products are float32's"
 
 SLOWER = {
-    "math: logical_and": _PASS,
+    "math: logical_and": _BOOLS,
     "math: reduce_sum": _FLOAT64,
     "math: mean": _FLOAT64,
     "math: linalg_vector_norm": _FLOAT64,
-    "math: cumsum": "NumPy's running sum of float64, an addition after the other; torch's is of float32",
+    "math: cumsum": "float64 sums, an addition after the other in each row; torch's are of float32",
     "math: cast to int32": "values are bounded first and NaN becomes 0, which torch leaves to the processor",
-    "math: topk": "a row is read for its columns' largest and again for what exceeds their limit, searched in a mask",
+    "math: topk": "a row is widened, read for its columns' largest and again for what exceeds their limit",
     "math: lerp": "both forms of the formula are computed and one is chosen, in tiles",
     "conversion: flip": "NumPy copies element by element where the last axis is reversed",
     "conversion: constant_pad_nd": "each plane's frame is filled by itself",
@@ -34,10 +36,10 @@ SLOWER = {
     "activation: softmax_backward": _FLOAT64,
     "activation: log_softmax": _FLOAT64,
     "activation: log_softmax_backward": _FLOAT64,
-    "activation: gelu": "exact erf, whose tail takes forty operations and exp",
+    "activation: gelu": "a tail without lost digits takes fifty operations and exp; of 16 bits a table of all values, looked up",
     "norm: layer_norm": "mean and variance are float64 sums in one order, one pass over the row for each",
-    "norm: layer_norm_backward": "the weight's gradient is summed in float64, row by row, from terms of blocks",
-    "norm: group_norm": "mean and variance are float64 sums in one order; the norm is a second pass",
+    "norm: layer_norm_backward": "the gradients of weight and bias are summed in float64, row by row, from terms of blocks",
+    "norm: group_norm": "mean and variance are float64 sums in one order, and the norm another program",
     "norm: batch_norm": "mean and variance are float64 sums over planes",
     "norm: add_rms_norm": "the sum is rounded to the data type before its norm, as in the kernel, in a pass of its own",
     "index: index": "NumPy gathers row by row",
@@ -46,7 +48,6 @@ SLOWER = {
     "index: gather": "NumPy gathers element by element, after the indices have been checked",
     "index: scatter": "a copy, into which NumPy scatters element by element after the indices have been checked",
     "index: embedding_dense_backward": "rows of equal words are added up in float64 and rounded once",
-    "index: inplace_masked_fill_scalar": "NumPy writes through a mask element by element",
     "index: nonzero": "the coordinates of each axis are found first and joined then",
     "loss: nll_loss": _CALL,
     "loss: cross_entropy_loss": "float64 sums, and logarithms of them by NumPy between two calls of the helper for each block",
@@ -63,8 +64,7 @@ SLOWER = {
     "pooling: adaptive_avg_pool2d": _FLOAT64,
     "image: upsample_nearest2d": "NumPy gathers rows, then columns",
     "image: upsample_bilinear2d": "four planes are gathered and weighted",
-    "moe: moe_gating_top_k_softmax": "NumPy sorts 64-bit integers of value and place, rows of 64",
-    "posembedding: rotary_position_embedding": _CALL,
+    "moe: moe_gating_top_k_softmax": "softmax is some NumPy calls on all scores, by one thread",
 }
 
 _PASSES = "some ten passes over blocks in the second-level cache; torch passes once"
@@ -76,7 +76,15 @@ _SUMS = (
     "widened, converted to float64 and added up in passes of their own: 0.4 ns an element beyond what has to be read"
 )
 
+_PLACES = "some ten NumPy operations on a block of planes for each place of a window"
+
 SLOWER_ALONE = {
+    "index: inplace_masked_fill_scalar": "NumPy writes through a mask element by element",
+    "pooling: max_pool2d_with_indices": _PLACES,
+    "pooling: max_pool2d_with_indices_backward": _PLACES,
+    "pooling: avg_pool2d": _PLACES,
+    "moe: moe_gating_top_k_softmax": "NumPy sorts 64-bit integers of value and place, rows of 64",
+    "posembedding: rotary_position_embedding": _CALL,
     "math: reduce_sum": _SUMS,
     "math: mean": _SUMS,
     "math: linalg_vector_norm": _SUMS,

@@ -126,9 +126,23 @@ def _of_rows(x: Array) -> Array:
 
 def _of_columns(x: Array) -> Array:
     sums = np.zeros(x.shape[1])
-    if x.size > _FEW and native.runs_programs() and native.add_up(x, sums, True):
+    if x.size > _FEW and native.runs_programs() and _add_by_helper(sums, x):
         return sums
     return np.asarray(_reduce(x, 0, np.float64))
+
+
+def _add_by_helper(sums: Array, x: Array) -> bool:
+    """The rows of a float32 matrix added to sums, some columns on each core; False, with nothing done, where it cannot be."""
+    if x.size <= 2 * convert.BLOCK or x.shape[1] < 2 * _COLUMNS:
+        return native.add_up(x, sums, True)
+    if not native.add_up(x[:0], sums, True):
+        return False
+
+    def add(low: int, high: int) -> None:
+        native.add_up(x[:, low:high], sums[low:high], True)
+
+    for_blocks(x.shape[1], 2 * _COLUMNS, add)
+    return True
 
 
 def add_columns(sums: Array, x: Array) -> None:
@@ -136,7 +150,7 @@ def add_columns(sums: Array, x: Array) -> None:
 
     All rows of a long matrix so give what ``sum_over`` gives for its columns.
     """
-    if native.runs_programs() and native.add_up(x, sums, True):
+    if native.runs_programs() and _add_by_helper(sums, x):
         return
     step = convert.rows_per_block(x.shape[1], convert.BLOCK)
     for low in range(0, len(x), step):
