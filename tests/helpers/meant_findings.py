@@ -122,8 +122,10 @@ MEANT: dict[str, dict[str, tuple[str, ...]]] = {
         "test_entry_points_hold_under_sanitizers": ("handle/*", "memory/*", "sync/*"),
         "test_extents_that_wrap_are_out_of_bounds": ("memory/out-of-bounds",),
         "test_idle_connections_are_few": ("sync/write-after-write",),
+        "test_lists_that_cannot_be_made_hold_under_sanitizers": ("handle/*",),
         "test_lists_that_cannot_be_made_leak_nothing": ("handle/*",),
         "test_sizes_that_wrap_are_out_of_bounds": ("memory/*",),
+        "test_threads_at_once_have_no_data_races": ("memory/free-in-use", "memory/unwritten-read"),
     },
     "test_sharing": {
         "test_a_killed_importer_holds_nothing": (
