@@ -113,8 +113,12 @@ def extend(interpreter: Any) -> None:
         interpreter._interpreter = _Watched(interpreter._interpreter)
 
     def executor_of(self: Any, grid: Any) -> Any:
-        of_grid = executor(self.rewrite(), self.arg_names, grid)
-        of_grid.declared, of_grid.defaults = _of_function(self.fn)
+        known = self.__dict__.get("known_executor")  # making one reads all annotations of the function
+        if known is None:
+            known = self.known_executor = executor(self.rewrite(), self.arg_names, None)
+            known.declared, known.defaults = _of_function(self.fn)
+        of_grid = executor.__new__(executor)
+        of_grid.__dict__.update(known.__dict__, grid=grid)
         return of_grid
 
     function.__getitem__ = executor_of
