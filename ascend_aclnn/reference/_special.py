@@ -14,7 +14,7 @@ import numpy as np
 from ascend_aclnn import native
 from ascend_aclnn.numerics import Array, Traced, where
 
-_PIECE = 1 << 17  # elements: the few temporaries of one piece stay in a core's second-level cache
+_PIECE = 1 << 16  # elements: the dozen temporaries of one piece stay in a core's second-level cache
 
 
 def _horner(coefficients: Sequence[float], x: Array) -> Array:
