@@ -70,7 +70,11 @@ def add_commands(subparsers: Any) -> None:
     add_failures(command)
     add_bounds(command)
     add_operators(command)
-    command.add_argument("--stacks", action="store_true", help="record the call site of each launch; --check does")
+    command.add_argument(
+        "--stacks",
+        action="store_true",
+        help="record the call site of each launch and call; --data, --check and --validate do",
+    )
     command.add_argument("--tensor-limit", type=size, metavar="SIZE", help="data of larger tensors are left out (1G)")
     command.add_argument("--file-limit", type=size, metavar="SIZE", help="no data beyond this size of the file (16G)")
     command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
@@ -118,7 +122,7 @@ def _variables(options: argparse.Namespace, record: Path, data: str) -> dict[str
     taken = existing(record)
     if taken:
         raise FileExistsError(f"{taken[0]} is there already; remove it, or give another name")
-    stacks = options.stacks or options.check is not None or options.validate is not None
+    stacks = options.stacks or bool(data) or options.validate is not None
     settings = layer_run.Options(
         record, data, stacks, options.tensor_limit, options.file_limit, options.profile is not None
     )

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import html
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,7 @@ from ascend_aclnn import emulator, selection
 from ascend_aclnn.cli.operators import add_operators, load_operators
 from ascend_aclnn.cli.sizes import size
 from ascend_aclnn.core.progress import Progress
-from ascend_aclnn.core.socs import known_soc
+from ascend_aclnn.core.socs import DEFAULT_SOC, relative_of
 from ascend_aclnn.recording import Call, Event, Launch, Recording
 from ascend_aclnn.replay import Outcome, Replay, differences, export, replay, trim
 from ascend_aclnn.replay.collectives import Exchange, exchanges
@@ -206,12 +207,15 @@ def _collective_lines(compared: list[Exchange]) -> list[str]:
 
 
 def _soc(recording: Recording) -> Optional[str]:
-    """The SoC whose rules a replay applies: the recorded one where it is known."""
-    try:
-        return known_soc(recording.header.soc) if recording.header.soc else None
-    except ValueError as error:
-        print(f"ascend-aclnn: {error}; the default SoC's rules are applied", file=sys.stderr)
-        return None
+    """The SoC whose rules a replay applies: the recorded one, or one of the same product."""
+    recorded = recording.header.soc
+    soc = relative_of(recorded)
+    if recorded and soc != recorded:
+        print(
+            f"ascend-aclnn: SoC {recorded!r} is not known; the rules of {soc or DEFAULT_SOC} are applied",
+            file=sys.stderr,
+        )
+    return soc
 
 
 def _replay_json(result: Replay, where: str) -> dict[str, Any]:
@@ -224,9 +228,18 @@ def _replay_json(result: Replay, where: str) -> dict[str, Any]:
     }
 
 
+def _alike(reason: str) -> str:
+    """Why a launch was left out, without what differs from one to the next."""
+    match = re.fullmatch(r"the data of \S+ were not recorded \((.*)\)", reason)
+    if match is None:
+        return reason
+    text = re.sub(r"a tensor of \d+ bytes, the limit is (\d+)", r"tensors of more than \1 bytes", match[1])
+    return f"data were not recorded ({'; '.join(sorted(set(text.replace('data: ', '').split('; '))))})"
+
+
 def _replay_text(result: Replay, where: str, comparing: bool) -> str:
     different = [outcome for outcome in result.outcomes if outcome.difference]
-    left_out = Counter(outcome.left_out for outcome in result.outcomes if outcome.left_out)
+    left_out = Counter(_alike(outcome.left_out) for outcome in result.outcomes if outcome.left_out)
     lines = []
     if result.first is not None:
         lines.append(f"first difference: {result.first}")

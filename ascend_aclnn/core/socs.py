@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 
 class Soc(NamedTuple):
@@ -79,13 +79,20 @@ _RELATIVES = (
 _reported: dict[str, str] = {}
 
 
+def relative_of(name: str) -> Optional[str]:
+    """The known SoC whose rules hold for one that a device reports: itself, or one of the same product; None for another."""
+    try:
+        return known_soc(name)
+    except ValueError:
+        return next((known_name for start, known_name in _RELATIVES if name.startswith(start)), None)
+
+
 def accept_reported(name: str) -> None:
     """Makes ``soc`` accept a name that a device reports, with the rules of its product; warns if the name is not known."""
     try:
         soc(name)
     except ValueError:
-        relative = next((known_name for start, known_name in _RELATIVES if name.startswith(start)), DEFAULT_SOC)
-        _reported[name] = relative
+        relative = _reported[name] = relative_of(name) or DEFAULT_SOC
         title = soc(relative).title
         text = f"the device reports SoC {name!r}, which is not known; errors are explained by the rules of {title}"
         warnings.warn(text, RuntimeWarning, stacklevel=3)

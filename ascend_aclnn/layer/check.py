@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.core.errors import status_name
-from ascend_aclnn.recording import Launch, Recording, RecordingError, TensorValue
+from ascend_aclnn.recording import Launch, Recording, RecordingError, TensorValue, shown_frames
 from ascend_aclnn.replay import Outcome, replay
 from ascend_aclnn.replay.failures import Failures
 
@@ -41,7 +41,7 @@ class Finding(NamedTuple):
                     lines += [
                         f"  {name}{list(d.index)} is {d.actual}, golden {d.golden}" for d in comparison.worst[:_WORST]
                     ]
-        lines += [f"  at {frame}" for frame in self.launch.site[:_FRAMES]]
+        lines += [f"  at {frame}" for frame in shown_frames(self.launch.site, _FRAMES)]
         if self.outcome is not None:
             lines += [f"  {line}" for line in (*self.outcome.picture(), *self.outcome.recorded)]
         return "\n".join(lines)

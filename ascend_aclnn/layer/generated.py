@@ -47,10 +47,10 @@ _COMPLETE = {
 # What the layer does before and after single functions; `result_` is what the function returned.
 _TENSOR = "viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum"
 _BEFORE = {
-    **dict.fromkeys(("aclDestroyTensor",), "layer_forget(tensor);"),
-    **dict.fromkeys(("aclDestroyScalar",), "layer_forget(scalar);"),
+    "aclDestroyTensor": "layer_destroyed(tensor);",
+    "aclDestroyScalar": "layer_destroyed(scalar);",
     **dict.fromkeys((f"aclDestroy{kind}Array" for kind in ("Int", "Float", "Bool")), "layer_forget(array);"),
-    **dict.fromkeys(("aclDestroyTensorList", "aclDestroyScalarList"), "layer_forget(array);"),
+    **dict.fromkeys(("aclDestroyTensorList", "aclDestroyScalarList"), "layer_forget_list(array);"),
     "aclDestroyAclOpExecutor": "layer_forget_executor(executor);",
     **dict.fromkeys(("aclrtFree", "aclrtResetDevice", "aclrtResetDeviceForce", "aclFinalize"), "layer_received();"),
 }
@@ -72,6 +72,7 @@ _AFTER = {
     },
     "aclCreateTensorList": _LIST,
     "aclCreateScalarList": _LIST,
+    **dict.fromkeys(("aclDestroyTensorList", "aclDestroyScalarList"), "layer_forgot_list();"),
     "aclSetAclOpExecutorRepeatable": "if (result_ == 0) layer_repeatable(executor);",
     **dict.fromkeys(
         ("aclrtSetDevice", "aclrtResetDevice", "aclrtSetCurrentContext", "aclrtCreateContext", "aclrtResetDeviceForce"),

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Optional
 
-from ascend_aclnn.recording import Call, Launch, Recording, TensorValue
+from ascend_aclnn.recording import Call, Frame, Launch, Recording, TensorValue, shown_frames
 from ascend_aclnn.recording.reader import Event
 
 HOST = (-1, 0)  # the timeline of all of its threads
@@ -170,8 +170,7 @@ class Validator:
     # ------------------------------------------------------------------------------------------------- tasks
     def _launch(self, launch: Launch) -> None:
         timeline = (launch.device, launch.stream)
-        place = f", {_place(launch)}" if launch.site else ""
-        where = f"launch {launch.index} on stream {launch.stream:#x}{place}"
+        where = f"launch {launch.index} on stream {launch.stream:#x}{_place(launch.site)}"
         if launch.statuses[0] != 0 or launch.statuses[1] is None:
             return  # it has no phase two
         self._used(launch.stream, launch.operator.name, where)
@@ -308,7 +307,7 @@ class Validator:
     # ------------------------------------------------------------------------------------------------- calls
     def _call(self, call: Call) -> None:
         name, values = call.name, call.arguments
-        where = f"call at {call.times[0]} ns"
+        where = f"call at {call.times[0]} ns{_place(call.site)}"
         task = f"{name} ({where})"
         if call.status != 0:
             if name in ("aclrtFree", "aclrtFreeHost"):
@@ -460,19 +459,18 @@ def _is_whole(tensor: TensorValue) -> bool:
     return (high - low) * 8 <= max(1, elements) * tensor.description.spec.dtype.bits + 7
 
 
-def _place(launch: Launch) -> str:
-    """The frame of a call site that says most: the innermost that is not installed."""
-    installed = ("/site-packages/", "/dist-packages/", "/lib/python3", "ascend_aclnn")
-    own = (frame for frame in launch.site if not any(part in frame.file for part in installed))
-    return str(next(own, launch.site[0]))
+def _place(site: tuple[Frame, ...]) -> str:
+    """The frame of a call site that says most, as the end of what names a launch or call."""
+    return "".join(f", {frame}" for frame in shown_frames(site, 1))
 
 
 def _without_number(text: str) -> str:
-    """A side of a finding, without what differs each time: launches of one line count as one."""
+    """A side of a finding, without what differs each time: launches and calls of one line count as one."""
     head, mark, rest = text.partition(" (launch ")
     if mark:
         return head + rest[rest.find(" on stream") :]
-    return text.partition(" (call at ")[0]
+    head, _, rest = text.partition(" (call at ")
+    return head + rest.partition(" ns")[2]
 
 
 def summary(validators: Iterator[Validator]) -> str:

@@ -18,6 +18,7 @@ from ascend_aclnn.recording.records import (
     TensorDescription,
     TensorValue,
     Value,
+    shown_frames,
 )
 from ascend_aclnn.recording.writer import Writer
 
@@ -39,4 +40,5 @@ __all__ = [
     "Value",
     "Writer",
     "elements",
+    "shown_frames",
 ]

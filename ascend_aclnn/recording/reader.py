@@ -170,7 +170,7 @@ class Recording:
                 return brief.old_returned(launch, payload)
             return self._tables.returned(launch, chunks.from_json(payload))
         if kind == chunks.CALL:
-            return records.call(record)
+            return self._tables.call(record)
         return Note(records.Fields(record).string("text"))
 
     def _table(self, kind: bytes, record: Any) -> None:

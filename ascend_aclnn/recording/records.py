@@ -6,6 +6,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
@@ -128,6 +129,20 @@ class Frame(NamedTuple):
             return f"{self.file}+{-self.line:#x}" + (f" in {self.function}" if self.function != "?" else "")
         return f"{self.file}:{self.line} in {self.function}"
 
+    @property
+    def installed(self) -> bool:
+        """Whether it is a library's rather than the program's."""
+        return any(part in self.file for part in _INSTALLED) or (self.line < 0 and ".so" in Path(self.file).name)
+
+
+_INSTALLED = ("/site-packages/", "/dist-packages/", "/lib/python3", "ascend_aclnn")
+
+
+def shown_frames(site: tuple[Frame, ...], most: int) -> tuple[Frame, ...]:
+    """The innermost frames of a call site; the last one is the innermost of the program's own where none of these is."""
+    own = next((frame for frame in site if not frame.installed), None)
+    return site[:most] if own is None or own in site[:most] else (*site[: most - 1], own)
+
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
@@ -155,6 +170,12 @@ class Launch:
     )
 
     @property
+    def status(self) -> Optional[int]:
+        """What it ended with: the first status that is a failure's, the late one too; None where phase two never returned."""
+        first, second = self.statuses
+        return first or (None if second is None else second or self.late)
+
+    @property
     def named(self) -> dict[str, Value]:
         """The values by the parameters' C names."""
         return dict(zip(self.operator.parameters, self.values))
@@ -172,6 +193,7 @@ class Call(NamedTuple):
     data: dict[str, str]  # keys of recorded bytes by the name of the argument; "NAME after": what a call has left in it
     error: str
     left_out: str = ""  # which data were left out, and why
+    site: tuple[Frame, ...] = ()  # the innermost first; () where it is not known
 
 
 class Header(NamedTuple):
@@ -380,7 +402,7 @@ class Tables:
             (times[0], times[1], 0, 0),
             () if site < 0 else at("site", self.sites, site),
             fields.string("error", ""),
-            fields.string("left_out", ""),
+            _each_once(fields.string("left_out", "")),
         )
 
     @staticmethod
@@ -401,7 +423,24 @@ class Tables:
             times=(*launch.times[:2], times[0], times[1]),
             late=fields.integer("late", 0),
             error=fields.string("error", launch.error),
-            left_out=fields.string("left_out", launch.left_out),
+            left_out=_each_once(f"{launch.left_out}; {fields.string('left_out', '')}"),
+        )
+
+    def call(self, record: Any) -> Call:
+        fields = Fields(record)
+        times = fields.integers("times", 2)
+        site = fields.integer("site", -1, low=-1)
+        return Call(
+            fields.string("call"),
+            fields.table("arguments", argument),
+            fields.integer("status", 0),
+            fields.integer("device", 0),
+            fields.integer("thread", 0),
+            (times[0], times[1]),
+            fields.table("data", key_of_data),
+            fields.string("error", ""),
+            _each_once(fields.string("left_out", "")),
+            () if site < 0 else at("site", self.sites, site),
         )
 
     def value(self, record: Any) -> Value:
@@ -506,20 +545,9 @@ def from_number(value: float) -> Union[float, str]:
     return value if math.isfinite(value) else "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
-def call(record: Any) -> Call:
-    fields = Fields(record)
-    times = fields.integers("times", 2)
-    return Call(
-        fields.string("call"),
-        fields.table("arguments", argument),
-        fields.integer("status", 0),
-        fields.integer("device", 0),
-        fields.integer("thread", 0),
-        (times[0], times[1]),
-        fields.table("data", key_of_data),
-        fields.string("error", ""),
-        fields.string("left_out", ""),
-    )
+def _each_once(reasons: str) -> str:
+    """Reasons with "; " between them: the layer writes one for each tensor."""
+    return "; ".join(dict.fromkeys(reason for reason in reasons.split("; ") if reason))
 
 
 def end(record: Any) -> End:

@@ -133,8 +133,10 @@ class Writer:
 
     def call(self, call: Call) -> None:
         """Records another function's call."""
-        record = {"call": call.name, **call._asdict(), "times": list(call.times)}
-        del record["name"]
+        record: dict[str, Any] = {"call": call.name, **call._asdict(), "times": list(call.times)}
+        del record["name"], record["site"]
+        if call.site:
+            record["site"] = self._site(call.site)
         self._write(chunks.CALL, record)
         self._calls += 1
 

@@ -28,7 +28,7 @@ import zlib
 import pytest
 
 from ascend_aclnn.recording import Recording
-from ascend_aclnn.replay import replay
+from ascend_aclnn.replay import replay, rules_of
 
 RECORDING = """
 {text}
@@ -45,7 +45,8 @@ def recording(tmp_path):
 
 def test_{function}_on_this_backend_gives_what_was_recorded(recording, aclnn_backend):
     """The recorded results against those of the backend in use: of the reference on NumPy, of the device elsewhere."""
-    (outcome,) = replay(recording)
+    with rules_of(recording):
+        (outcome,) = replay(recording)
     assert not outcome.left_out, outcome.left_out
     assert not outcome.difference, "\\n".join([outcome.difference, *outcome.picture()])
 '''

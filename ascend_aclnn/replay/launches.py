@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import html
@@ -16,10 +17,11 @@ from ascend_aclnn.backends.interface import current_backend
 from ascend_aclnn.call import executor_values
 from ascend_aclnn.catalog import Operator, atb
 from ascend_aclnn.core.errors import AclError, UnsupportedOperator
+from ascend_aclnn.core.socs import relative_of
 from ascend_aclnn.core.streams import synchronize
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.executor import Executor
-from ascend_aclnn.recording import Launch, Recording, TensorValue, Value
+from ascend_aclnn.recording import Launch, Recording, TensorValue, Value, shown_frames
 from ascend_aclnn.replay import blocks
 from ascend_aclnn.replay.arguments import (
     Unavailable,
@@ -30,6 +32,7 @@ from ascend_aclnn.replay.arguments import (
     outputs,
     value_of,
 )
+from ascend_aclnn.selection import use_backend
 from ascend_aclnn.testing import failures
 from ascend_aclnn.testing.compare import Comparison, compare
 from ascend_aclnn.testing.rounding import one_sided
@@ -59,8 +62,7 @@ class Outcome:
             return f"{self.title} was not run again: {self.left_out}"
         if not self.difference:
             return f"{self.title} is as recorded" + (f" in {self.partly}" if self.partly else "")
-        site = self.launch.site[:1]
-        where = "".join(f"\n  launched at {frame}" for frame in site)
+        where = "".join(f"\n  launched at {frame}" for frame in shown_frames(self.launch.site, 1))
         return f"{self.title} differs: {self.difference}{where}"
 
     def picture(self) -> list[str]:
@@ -127,6 +129,16 @@ class Replay:
         left_out = sum(bool(outcome.left_out) for outcome in self.outcomes)
         title = f"<p>{len(self.outcomes)} launches: {len(different)} different, {left_out} left out</p>"
         return "\n".join([title, *(outcome.to_html() for outcome in different[:_DRAWN])])
+
+
+def rules_of(recording: Recording) -> contextlib.AbstractContextManager[object]:
+    """On the NumPy backend, the rules of the SoC that the recording was made on, where it is known; a device has its own."""
+    soc = relative_of(recording.header.soc)
+    return (
+        use_backend("numpy", soc=soc)
+        if soc is not None and current_backend().name == "numpy"
+        else contextlib.nullcontext()
+    )
 
 
 def replay(
@@ -244,7 +256,7 @@ def _by_blocks(
     for parameter, value in zip(operator.parameters, launch.values):
         if parameter.direction != "out" and any(t.before is None for t in value.tensors()):
             raise Unavailable(f"the data of {parameter.name} were not recorded")
-    if launch.statuses != (0, 0) or not any(t.after for at in results for t in launch.values[at].tensors()):
+    if launch.status != 0 or not any(t.after for at in results for t in launch.values[at].tensors()):
         raise Unavailable(f"{reason}, and its results were not recorded")
     listed, done = rows.blocks(memory), 0
     arrays = blocks.Arrays(recording)
@@ -297,8 +309,7 @@ def _judge_block(
 
 
 def _status_difference(launch: Launch, status: int, text: str) -> str:
-    first, second = launch.statuses
-    recorded = first if first else second
+    recorded = launch.status
     if recorded is None or recorded == status:
         return ""
     if status and recorded:
@@ -306,7 +317,12 @@ def _status_difference(launch: Launch, status: int, text: str) -> str:
     if status:
         return f"it is refused now, and was not: {text}"
     name = name_of_status(launch, recorded)
-    return f"status {recorded} ({name}) was recorded, and it succeeds now. {launch.error}".rstrip(". ")
+    what = (
+        f"its stream ended with status {recorded} ({name})"
+        if launch.late == recorded
+        else f"status {recorded} ({name}) was recorded"
+    )
+    return f"{what}, and it succeeds now. {launch.error}".rstrip(". ")
 
 
 def _compare(recording: Recording, launch: Launch, operator: Operator, values: list[Any], outcome: Outcome) -> None:

@@ -64,7 +64,7 @@ def ending(launch: Launch) -> str:
         return f"refused {first}"
     if second is None:
         return "no return"
-    return f"failed {second}" if second else "ok"
+    return f"failed {launch.status}" if launch.status else "ok"
 
 
 def launch_lines(recording: Recording, launch: Launch) -> Iterator[str]:
@@ -72,6 +72,8 @@ def launch_lines(recording: Recording, launch: Launch) -> Iterator[str]:
     yield f"#{launch.index} {launch.operator.name}"
     for name, status in zip(("phase one", "phase two"), launch.statuses):
         yield f"  {name}  {'never returned' if status is None else f'{status} {name_of_status(launch, status)}'}"
+    if launch.late:
+        yield f"  stream     ended with {launch.late} {name_of_status(launch, launch.late)} behind it"
     begin, end, begin_two, end_two = launch.times
     times = f"{(end - begin) / 1000:.1f} us" + (f" and {(end_two - begin_two) / 1000:.1f} us" if end_two else "")
     yield f"  host       {times}; workspace {launch.workspace[0]} bytes; stream {launch.stream:#x}; device {launch.device}"

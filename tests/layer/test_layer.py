@@ -96,7 +96,7 @@ def test_data_above_a_limit_are_left_out_and_named(client: str, emulator_home: P
         assert add.left_out == "" and "a tensor of 32 bytes, the limit is 16" in cat.left_out
     run([client], variables(emulator_home, tmp_path / "b.aclnn", data="all", file_limit=1000))
     with Recording(tmp_path / "b.aclnn") as recording:
-        assert "the file's limit is reached" in recording.launches[0].left_out
+        assert recording.launches[0].left_out == "data: the file's limit is reached"
 
 
 def test_a_killed_program_leaves_its_launches(client: str, emulator_home: Path, tmp_path: Path) -> None:
@@ -113,7 +113,8 @@ def test_a_killed_program_leaves_its_brief_launches(client: str, emulator_home: 
         (add,) = recording.launches
         assert recording.ended is None and recording.cut == "" and add.statuses == (0, 0)
         assert add.times[0] <= add.times[1] <= add.times[2] < add.times[3]
-    assert b"LAUN" in (tmp_path / "a.aclnn").read_bytes()
+    is_brief = add.times[1] - add.times[0] < 1 << 32  # a busy machine may take longer for the first phase one
+    assert (b"LAUN" in (tmp_path / "a.aclnn").read_bytes()) == is_brief
 
 
 def test_a_refused_launch_is_recorded_and_the_client_still_gets_the_message(

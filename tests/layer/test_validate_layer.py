@@ -236,6 +236,8 @@ def test_programs_under_the_layer(emulator_home: Path, tmp_path: Path) -> None:
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
     assert "sync/read-after-write: aclnnAdd self (launch 3 on stream" in done.stderr
     assert "<string>:15 in <module>) is not ordered after aclnnMul out (launch 2 on stream" in done.stderr
+    calls = r"memory/double-free: aclrtFree \(call at \d+ ns, <string>:\d+ in <module>\)"
+    assert re.search(calls, done.stderr), done.stderr
     report = json.loads(file.read_text(encoding="utf-8"))
     assert report["status"] == 0
     assert {finding["identifier"] for finding in report["findings"]} == {*SEEN} - {"sync/communicator"}

@@ -33,6 +33,7 @@ from ascend_aclnn.recording import (
     Writer,
     chunks,
     elements,
+    shown_frames,
 )
 
 
@@ -130,6 +131,17 @@ def test_a_recording_grows_while_it_is_read(tmp_path: Path) -> None:
     assert [launch.index for launch in recording.launches] == [0, 1]
     assert recording.ended is not None
     recording.close()
+
+
+def test_the_program_s_own_line_is_among_the_frames_that_are_shown() -> None:
+    inside = Frame("/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", 1789, "_call_impl")
+    library, own = Frame("/usr/lib/libtorch_cpu.so.2", -4096, "?"), Frame("train.py", 8, "step")
+    outer = Frame("train.py", 20, "<module>")
+    site = (library, inside, inside, own, outer)
+    assert shown_frames(site, 1) == (own,) and shown_frames(site, 2) == (library, own)
+    assert shown_frames(site, 4) == site[:4] and shown_frames(site[:3], 2) == site[:2] and shown_frames((), 2) == ()
+    native = Frame("/home/me/a.out", -4096, "main")
+    assert shown_frames((library, native), 1) == (native,)
 
 
 def test_an_existing_file_is_left_alone(tmp_path: Path) -> None:

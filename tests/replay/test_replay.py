@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recordings import HEADER, record_call
+from recordings import HEADER, description, record_call
 
 import ascend_aclnn as aclnn
+from ascend_aclnn.catalog import atb
 from ascend_aclnn.cli.main import main
-from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.dtypes import DataType, Format, as_datatype
 from ascend_aclnn.recording import Prototype, Recording, TensorDescription, TensorValue, Value, Writer
 from ascend_aclnn.replay import Replay, differences, replay, trim
 
@@ -130,6 +132,84 @@ def test_a_launch_that_was_refused_is_refused_again(tmp_path: Path) -> None:
     first, second = outcomes(path)
     assert not first.difference and not first.left_out
     assert "161002 (ACLNN_ERR_PARAM_INVALID) was recorded, and it succeeds now" in second.difference
+
+
+def test_data_that_limits_left_out_are_counted_by_the_limit(tmp_path: Path, capsys: Any) -> None:
+    path, shape = tmp_path / "limits.aclnn", description((3,))
+    tensors = [Value("tensor", TensorValue(shape, at << 40)) for at in (1, 2)]
+    with Writer(path, HEADER) as writer:
+        for size in (800, 900):
+            why = f"data: a tensor of {size} bytes, the limit is 300; data: the file's limit is reached; "
+            writer.launch(Prototype("aclnnAbs", ("self", "out"), ("in", "out")), tensors, left_out=2 * why)
+    text = run("replay", path, "--compare", capsys=capsys)[1]
+    assert "2 left out: data were not recorded (tensors of more than 300 bytes; the file's limit is reached)" in text
+    shown = run("recording", "show", path, "--op", 0, capsys=capsys)[1]
+    assert "left out: data: a tensor of 800 bytes, the limit is 300; data: the file's limit is reached\n" in shown
+
+
+def test_a_status_that_came_late_is_the_launch_s(tmp_path: Path, capsys: Any) -> None:
+    """CANN names the stream, and the recorder the launch behind which it had failed."""
+    late, right = tmp_path / "late.aclnn", tmp_path / "right.aclnn"
+    x, shape = np.ones(3, F32), description((3,))
+    for path, status in ((late, 507015), (right, 0)):
+        with Writer(path, HEADER) as writer:
+            before, after = writer.tensor(-x, shape), writer.tensor(x, shape)
+            values = [
+                Value("tensor", TensorValue(shape, 1 << 40, before)),
+                Value("tensor", TensorValue(shape, 1 << 41, None, None if status else after)),
+            ]
+            error = "aicore exception" if status else ""
+            writer.launch(Prototype("aclnnAbs", ("self", "out"), ("in", "out")), values, late=status, error=error)
+    assert [bool(one.difference) for path in (late, right) for one in outcomes(path)] == [True, False]
+    name = "507015 (ACL_ERROR_RT_AICORE_EXCEPTION)"
+    status, text = run("replay", late, "--compare", capsys=capsys)
+    assert status == 1 and f"its stream ended with status {name}, and it succeeds now. aicore exception" in text
+    assert "aclnnAbs                             failed 507015" in run("recording", "show", late, capsys=capsys)[1]
+    shown = run("recording", "show", late, "--op", 0, capsys=capsys)[1]
+    assert "  stream     ended with 507015 ACL_ERROR_RT_AICORE_EXCEPTION behind it\n" in shown
+    assert "failed 507015 and ok. aicore exception" in run("recording", "diff", late, right, capsys=capsys)[1]
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_caches_of_atb_in_fractals_are_compared_by_the_rules_of_their_device(
+    wrong: bool, tmp_path: Path, capsys: Any
+) -> None:
+    """Ascend 310P's: (blocks, heads * width / 16, tokens of a block, 16). Another device refuses such caches."""
+    keys, slots = RNG.standard_normal((3, 2, 32)).astype(F16), np.array([21, 0, 47], np.int32)
+    empty = np.zeros((3, 4, 16, 16), F16)
+    cache = empty.copy()
+    for slot, key in zip(slots, keys):
+        cache[slot // 16, :, slot % 16] = key.reshape(4, 16)
+    written = cache.copy()
+    written[1, 2, 5, 3] += wrong
+    fractal = {"format": Format.FRACTAL_NZ, "storage_shape": empty.shape}
+    path = tmp_path / "a.aclnn"
+    with Writer(path, HEADER._replace(soc="Ascend310P3")) as writer:
+
+        def tensor(address: int, array: Any, after: Any = None, **more: Any) -> Value:
+            shape = description(array.shape, as_datatype(array.dtype), **more)
+            results = None if after is None else writer.tensor(after, shape)
+            return Value("tensor", TensorValue(shape, address << 20, writer.tensor(array, shape), results))
+
+        caches = [tensor(at, empty, after, **fractal) for at, after in ((3, written), (4, cache))]
+        read = [Value("tensor", one.content._replace(after=None)) for one in caches]
+        rest = [tensor(5, slots), Value("integer", 0), Value("integer", 0)]
+        names = tuple(p.name for p in atb.get("ReshapeAndCache").operator.parameters)
+        directions = (*["in"] * 7, "inout", "inout")
+        values = [tensor(1, keys), tensor(2, keys), *read, *rest, *caches]
+        writer.launch(Prototype("ReshapeAndCacheOperation", names, directions), values)
+    status, text = run("replay", path, "--compare", capsys=capsys)
+    assert status == wrong and f"{1 - wrong} launches as recorded, {int(wrong)} different, 0 left out" in text
+    assert ("worst at [1, 2, 5, 3]" in text) is wrong
+    case = tmp_path / "test_case.py"
+    run("recording", "export", path, "--op", 0, "--to", case, capsys=capsys)
+    source = compile(case.read_text(), "test_case.py", "exec")
+    names_of_case: dict[str, Any] = {}
+    exec(source, names_of_case)
+    test = names_of_case["test_ReshapeAndCacheOperation_on_this_backend_gives_what_was_recorded"]
+    fails = pytest.raises(AssertionError, match="worst at") if wrong else contextlib.nullcontext()
+    with Recording(path) as recording, aclnn.use_backend("numpy", soc="Ascend910B1") as backend, fails:
+        test(recording, backend)
 
 
 def test_what_cannot_be_run_again_is_left_out_with_the_reason(tmp_path: Path) -> None:

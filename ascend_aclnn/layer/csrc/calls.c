@@ -386,20 +386,20 @@ static void know(const void *handle, const void *desc, const void *buffer) {
 layer_launch *layer_before_single(const layer_frame *frame, const char *type, int inputs, const void *const *input_descs,
                                   const void *const *input_buffers, int outputs, const void *const *output_descs,
                                   const void *const *output_buffers, const void *stream) {
-    char handles[MOST_TENSORS]; /* their addresses stand for the tensors */
+    char handles[OWN_HANDLE * MOST_TENSORS + 1];
     layer_value values[MOST_TENSORS];
     if (!frame->outer || type == NULL || inputs < 0 || outputs < 0 || inputs + outputs > MOST_TENSORS) return NULL;
     for (int i = 0; i < inputs + outputs; i++) {
         bool input = i < inputs;
         int at = input ? i : i - inputs;
         const void *const *descs = input ? input_descs : output_descs, *const *buffers = input ? input_buffers : output_buffers;
-        values[i].pointer = &handles[i];
-        know(&handles[i], descs != NULL ? descs[at] : NULL, buffers != NULL ? buffers[at] : NULL);
+        values[i].pointer = own_handle(handles, (uint32_t)i);
+        know(values[i].pointer, descs != NULL ? descs[at] : NULL, buffers != NULL ? buffers[at] : NULL);
     }
     recorder_lock();
     layer_operator *operator = single_operator(type, inputs, outputs);
     recorder_unlock();
     layer_launch *launch = record_launch(frame, operator, values, stream);
-    for (int i = 0; i < inputs + outputs; i++) layer_forget(&handles[i]);
+    for (int i = 0; i < inputs + outputs; i++) layer_forget(values[i].pointer);
     return launch;
 }

@@ -127,6 +127,11 @@ LAYER void layer_moved_member(const void *list, uint64_t member, const void *dat
 LAYER void layer_made_scalar(const void *scalar, const void *value, int dtype);
 LAYER void layer_made_array(const void *array, char kind, const void *values, uint64_t count);
 LAYER void layer_made_list(const void *list, const void *const *members, uint64_t count);
+/* A tensor or scalar is being destroyed, and another handle may soon have its address. */
+LAYER void layer_destroyed(const void *handle);
+/* A list is being destroyed, by a function that may destroy its members as the client would; it has returned. */
+LAYER void layer_forget_list(const void *list);
+LAYER void layer_forgot_list(void);
 LAYER void layer_forget(const void *handle);
 LAYER void layer_repeatable(const void *executor);
 /* Handles that stand for values of an executor's launch: they are forgotten and freed with it. */

@@ -1,6 +1,7 @@
 #include "objects.h"
 
 #include "layer.h"
+#include "recorder.h"
 #include "spin.h"
 
 #include "acl/acl.h"
@@ -12,129 +13,85 @@
 
 #define MOST_DIMS 64
 
-struct set sets[SETS];
-#define BUSY ((const void *)sets) /* the place is being filled */
+#define FEW 1024
+static entry *few[FEW];
+struct handles handles = {.buckets = few, .size = FEW, .shift = 64 - 10};
+uint64_t objects_changes;
 
-#define SHARDS 16
-typedef struct entry {
-    struct entry *next;
-    const void *handle;
-    place at;
-} entry;
+#define ENTRIES 64 /* that are allocated at once */
 
-typedef struct {
-    bool locked;
-    entry **buckets;
-    uint64_t count, size;
-    entry *unused;
-} __attribute__((aligned(64))) shard;
+static __attribute__((noinline)) void make_entries(void) {
+    entry *made = aligned_alloc(sizeof *made, ENTRIES * sizeof *made);
+    if (made == NULL) abort();
+    for (int i = 0; i < ENTRIES; i++) made[i].next = i + 1 < ENTRIES ? &made[i + 1] : NULL;
+    handles.unused = made;
+}
 
-static shard shards[SHARDS];
-uint64_t listed_handles;
-
-static shard *shard_of(const void *handle) { return &shards[hash_of(handle) >> 48 & (SHARDS - 1)]; }
-static entry **bucket_of(shard *s, const void *handle) { return &s->buckets[hash_of(handle) >> 20 & (s->size - 1)]; }
-
-static void grow(shard *s) {
-    uint64_t size = s->size > 0 ? 4 * s->size : 64, old_size = s->size;
-    entry **old = s->buckets;
-    s->buckets = calloc(size, sizeof *s->buckets);
-    if (s->buckets == NULL) abort();
-    s->size = size;
+static __attribute__((noinline)) void grow(void) {
+    entry **old = handles.buckets;
+    uint64_t old_size = handles.size;
+    handles.size *= 4, handles.shift -= 2;
+    handles.buckets = calloc(handles.size, sizeof *handles.buckets);
+    if (handles.buckets == NULL) abort();
     for (uint64_t i = 0; i < old_size; i++) {
         for (entry *e = old[i], *next; e != NULL; e = next) {
             next = e->next;
-            entry **at = bucket_of(s, e->handle);
+            entry **at = bucket_for(e->handle);
             e->next = *at;
             *at = e;
         }
     }
-    free(old);
+    if (old != few) free(old);
 }
 
-place *find_listed(const void *handle) {
-    shard *s = shard_of(handle);
-    spin_lock(&s->locked);
-    entry *e = s->size > 0 ? *bucket_of(s, handle) : NULL;
-    while (e != NULL && e->handle != handle) e = e->next;
-    spin_unlock(&s->locked);
-    return e != NULL ? &e->at : NULL;
+static bool is_plain(const object *value) { return value->kind == 0 || value->kind == LETTER_TENSOR || value->kind == LETTER_SCALAR; }
+
+static void free_words(entry *e) {
+    if (!is_plain(&e->value) && e->value.words != (const uint64_t *)e->first) free((void *)(uintptr_t)e->value.words);
+    e->value.kind = 0;
 }
 
-static __attribute__((noinline)) place *add_listed(const void *handle) {
-    shard *s = shard_of(handle);
-    spin_lock(&s->locked);
-    if (s->count >= s->size) grow(s);
-    entry *e = s->unused;
-    if (e != NULL) s->unused = e->next;
-    else e = malloc(sizeof *e);
-    if (e == NULL) abort();
-    entry **at = bucket_of(s, handle);
-    *e = (entry){.next = *at, .handle = handle};
+/* The entry of a handle that has just been made, for the caller to fill; its lock is held. */
+static inline entry *born(const void *handle) {
+    entry *e = find_entry(handle);
+    if (e != NULL) {
+        free_words(e);
+        e->lives++;
+        return e;
+    }
+    if (handles.unused == NULL) make_entries();
+    if (handles.count >= handles.size) grow();
+    e = handles.unused;
+    handles.unused = e->next;
+    handles.count++;
+    entry **at = bucket_for(handle);
+    e->next = *at;
+    e->handle = handle;
+    e->value.kind = 0;
+    e->lives = 1;
     *at = e;
-    s->count++;
-    spin_unlock(&s->locked);
-    __atomic_fetch_add(&listed_handles, 1, __ATOMIC_ACQ_REL);
-    return &e->at;
+    return e;
 }
 
-static __attribute__((noinline)) void remove_listed(const void *handle) {
-    shard *s = shard_of(handle);
-    spin_lock(&s->locked);
-    entry **at = bucket_of(s, handle), *e;
-    while ((*at)->handle != handle) at = &(*at)->next;
+/* One handle of this address is gone; the entry is, if it was the last. */
+static void died(const void *handle) {
+    entry **at = bucket_for(handle), *e;
+    while (*at != NULL && (*at)->handle != handle) at = &(*at)->next;
     e = *at;
+    if (e == NULL || --e->lives > 0) return;
+    free_words(e);
     *at = e->next;
-    e->next = s->unused;
-    s->unused = e;
-    s->count--;
-    spin_unlock(&s->locked);
-    __atomic_fetch_sub(&listed_handles, 1, __ATOMIC_ACQ_REL);
+    e->next = handles.unused;
+    handles.unused = e;
+    handles.count--;
 }
-
-static void free_words(place *p) {
-    bool array = p->value.kind != 0 && p->value.kind != LETTER_TENSOR && p->value.kind != LETTER_SCALAR;
-    if (array && p->value.words != (const uint64_t *)p->first) free((void *)(uintptr_t)p->value.words);
-    p->value.kind = 0;
-}
-
-/* The place of a handle that has just been made, where it is not simply free. */
-static __attribute__((noinline)) place *put_beside(const void *handle) {
-    struct set *s = set_of(handle);
-    place *p = find(handle);
-    if (p != NULL) {
-        free_words(p);
-        return p;
-    }
-    for (int i = 0; i < WAYS; i++) {
-        const void *none = NULL;
-        if (__atomic_compare_exchange_n(&s->handles[i], &none, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return &s->places[i];
-    }
-    return add_listed(handle);
-}
-
-/* The place of a handle that has just been made, for the caller to fill; `publish` follows. What was known of it before is forgotten. */
-static inline place *put(const void *handle) {
-    struct set *s = set_of(handle);
-    const void *none = NULL;
-    bool is_free = __atomic_load_n(&s->handles[0], __ATOMIC_ACQUIRE) == NULL && __atomic_load_n(&s->handles[1], __ATOMIC_ACQUIRE) != handle &&
-                   __atomic_load_n(&listed_handles, __ATOMIC_ACQUIRE) == 0;
-    if (is_free && __atomic_compare_exchange_n(&s->handles[0], &none, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return &s->places[0];
-    return put_beside(handle);
-}
-
-/* Sets the handle of a place of a set; a place of a list has it already. */
-static inline bool set_handle(const place *p, struct set *s, const void *handle) {
-    if (p != &s->places[0] && p != &s->places[1]) return false;
-    __atomic_store_n(&s->handles[p - s->places], handle, __ATOMIC_RELEASE);
-    return true;
-}
-
-static inline void publish(const place *p, const void *handle) { (void)set_handle(p, set_of(handle), handle); }
 
 object object_of(const void *handle) {
+    spin_lock(&handles.locked);
     const object *known = known_object(handle);
-    return known != NULL ? *known : (object){0};
+    object copy = known != NULL ? *known : (object){0};
+    spin_unlock(&handles.locked);
+    return copy;
 }
 
 /* --------------------------------------------------------------------------------------------------------- descriptions */
@@ -146,20 +103,13 @@ static struct {
 } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void objects_lock(void) {
-    for (int i = 0; i < SHARDS; i++) spin_lock(&shards[i].locked);
+    spin_lock(&handles.locked);
     pthread_mutex_lock(&known.lock);
 }
 
 void objects_unlock(void) {
     pthread_mutex_unlock(&known.lock);
-    for (int i = 0; i < SHARDS; i++) spin_unlock(&shards[i].locked);
-}
-
-void objects_forget_busy(void) {
-    for (int i = 0; i < SETS * WAYS; i++) {
-        const void **handle = &sets[i / WAYS].handles[i % WAYS];
-        if (*handle == BUSY) *handle = NULL;
-    }
+    spin_unlock(&handles.locked);
 }
 
 static uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -299,19 +249,22 @@ void byte_range(const description *d, uint64_t *start, uint64_t *stop) {
 
 /* ---------------------------------------------------------------------------------------------------------------- hooks */
 
-static void set_tensor(const void *tensor, const description *d, const void *data) {
-    if (tensor == NULL || d == NULL) return;
-    place *p = put(tensor);
-    p->value.kind = LETTER_TENSOR;
-    p->value.shape = d;
-    p->value.address = (uint64_t)(uintptr_t)data;
-    publish(p, tensor);
+static inline void set_tensor(object *value, const description *d, const void *data) {
+    value->kind = d != NULL ? LETTER_TENSOR : 0;
+    value->shape = d;
+    value->address = (uint64_t)(uintptr_t)data;
 }
 
 void layer_made_tensor(const void *tensor, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides,
                        int64_t offset, int format, const int64_t *storage, uint64_t storage_rank, const void *data) {
-    if (tensor != NULL) set_tensor(tensor, describe(dims, rank, dtype, strides, offset, format, storage, storage_rank), data);
+    if (tensor == NULL) return;
+    const description *d = describe(dims, rank, dtype, strides, offset, format, storage, storage_rank);
+    spin_lock(&handles.locked);
+    set_tensor(&born(tensor)->value, d, data);
+    spin_unlock(&handles.locked);
 }
+
+static void has_changed(void) { __atomic_fetch_add(&objects_changes, 1, __ATOMIC_RELEASE); }
 
 void layer_changed_tensor(const void *tensor, const int64_t *dims, uint64_t rank, int dtype, const int64_t *strides,
                           int64_t offset, int format, const int64_t *storage, uint64_t storage_rank, const void *data) {
@@ -324,12 +277,20 @@ void layer_changed_tensor(const void *tensor, const int64_t *dims, uint64_t rank
     }
     if (storage == NULL || storage_rank == 0) storage = d->numbers + 2 * d->rank, storage_rank = d->storage_rank;
     if (data == NULL) data = (const void *)(uintptr_t)old.address;
-    set_tensor(tensor, describe(dims, rank, dtype, strides, offset, format, storage, storage_rank), data);
+    d = describe(dims, rank, dtype, strides, offset, format, storage, storage_rank);
+    spin_lock(&handles.locked);
+    entry *e = find_entry(tensor);
+    if (e != NULL && d != NULL) set_tensor(&e->value, d, data);
+    spin_unlock(&handles.locked);
+    has_changed();
 }
 
 void layer_moved_tensor(const void *tensor, const void *data) {
-    place *p = find(tensor);
-    if (p != NULL && p->value.kind == LETTER_TENSOR) p->value.address = (uint64_t)(uintptr_t)data;
+    spin_lock(&handles.locked);
+    entry *e = find_entry(tensor);
+    if (e != NULL && e->value.kind == LETTER_TENSOR) e->value.address = (uint64_t)(uintptr_t)data;
+    spin_unlock(&handles.locked);
+    has_changed();
 }
 
 void layer_moved_member(const void *list, uint64_t member, const void *data) {
@@ -339,63 +300,108 @@ void layer_moved_member(const void *list, uint64_t member, const void *data) {
 }
 
 void layer_made_scalar(const void *scalar, const void *value, int dtype) {
-    if (scalar == NULL || value == NULL) return;
     uint64_t bits = bits_of(dtype), size = bits < 8 ? bits > 0 : bits / 8;
-    place *p = put(scalar);
-    p->value.kind = LETTER_SCALAR;
-    p->value.dtype = dtype;
-    p->value.size = (uint32_t)size;
-    memset(p->value.bytes, 0, sizeof p->value.bytes);
-    memcpy(p->value.bytes, value, size);
-    publish(p, scalar);
+    object made = {.kind = value != NULL ? LETTER_SCALAR : 0, .size = (uint8_t)size, .dtype = dtype};
+    if (scalar == NULL) return;
+    if (value != NULL) memcpy(made.bytes, value, size);
+    spin_lock(&handles.locked);
+    born(scalar)->value = made;
+    spin_unlock(&handles.locked);
 }
 
 /* Room for `count` items of an array or list. */
-static uint64_t *items(place *p, char kind, uint64_t count) {
-    uint64_t *words = count * sizeof *words <= sizeof p->first ? (uint64_t *)p->first : malloc(count * sizeof *words);
+static uint64_t *items(entry *e, char kind, uint64_t count) {
+    uint64_t *words = count * sizeof *words <= sizeof e->first ? (uint64_t *)e->first : malloc(count * sizeof *words);
     if (words == NULL) abort();
-    p->value.kind = kind;
-    p->value.count = count;
-    p->value.words = words;
+    e->value.kind = kind;
+    e->value.count = count;
+    e->value.words = words;
     return words;
 }
 
 void layer_made_array(const void *array, char kind, const void *values, uint64_t count) {
     if (array == NULL) return;
     if (values == NULL) count = 0;
-    place *p = put(array);
-    uint64_t *words = items(p, kind, count);
+    spin_lock(&handles.locked);
+    uint64_t *words = items(born(array), kind, count);
     for (uint64_t i = 0; i < count; i++) {
         double number = kind == LETTER_FLOAT_ARRAY ? (double)((const float *)values)[i] : 0;
         if (kind == LETTER_FLOAT_ARRAY) memcpy(&words[i], &number, sizeof number);
         else words[i] = kind == LETTER_BOOL_ARRAY ? ((const uint8_t *)values)[i] != 0 : ((const uint64_t *)values)[i];
     }
-    publish(p, array);
+    spin_unlock(&handles.locked);
 }
 
 void layer_made_list(const void *list, const void *const *members, uint64_t count) {
     if (list == NULL) return;
     if (members == NULL) count = 0;
     char kind = LETTER_TENSOR_LIST;
+    spin_lock(&handles.locked);
     for (uint64_t i = 0; i < count; i++) {
-        if (members[i] != NULL && object_of(members[i]).kind == LETTER_SCALAR) kind = LETTER_SCALAR_LIST;
+        const object *member = known_object(members[i]);
+        if (member != NULL && member->kind == LETTER_SCALAR) kind = LETTER_SCALAR_LIST;
     }
-    place *p = put(list);
-    uint64_t *words = items(p, kind, count);
+    uint64_t *words = items(born(list), kind, count);
     for (uint64_t i = 0; i < count; i++) words[i] = (uint64_t)(uintptr_t)members[i];
-    publish(p, list);
+    spin_unlock(&handles.locked);
 }
 
-static __attribute__((noinline)) void forget_place(const void *handle, place *p) {
-    bool list = p->value.kind == LETTER_TENSOR_LIST || p->value.kind == LETTER_SCALAR_LIST;
-    for (uint64_t i = 0; list && i < p->value.count; i++) layer_forget((const void *)(uintptr_t)p->value.words[i]); /* it owns its members */
-    free_words(p);
-    if (!set_handle(p, set_of(handle), NULL)) remove_listed(handle);
+/* What is known of a handle is not so any more, whatever was noted of earlier ones with its address. */
+static void forget(const void *handle) {
+    entry *e = find_entry(handle);
+    if (e == NULL) return;
+    free_words(e);
+    died(handle);
 }
 
 void layer_forget(const void *handle) {
-    place *p = find(handle);
-    if (p == NULL) return;
-    bool plain = p->value.kind == LETTER_TENSOR || p->value.kind == LETTER_SCALAR;
-    if (!plain || !set_handle(p, set_of(handle), NULL)) forget_place(handle, p);
+    spin_lock(&handles.locked);
+    const object *known = known_object(handle);
+    bool list = known != NULL && (known->kind == LETTER_TENSOR_LIST || known->kind == LETTER_SCALAR_LIST);
+    for (uint64_t i = 0; list && i < known->count; i++) forget((const void *)(uintptr_t)known->words[i]); /* it owns its members */
+    forget(handle);
+    spin_unlock(&handles.locked);
 }
+
+#define NOTED 1024 /* more addresses would be in the cache, fewer be forgotten too often */
+typedef struct {
+    uint32_t count;
+    bool forgotten; /* a list is being destroyed, and its members are forgotten with it */
+    const void *handles[NOTED];
+} notes;
+static _Thread_local notes *noted; /* of a thread that has destroyed a tensor or scalar */
+
+static void forget_noted(void) {
+    spin_lock(&handles.locked);
+    for (uint32_t i = 0; i < noted->count; i++) died(noted->handles[i]);
+    spin_unlock(&handles.locked);
+    noted->count = 0;
+}
+
+static __attribute__((noinline)) void make_notes(void) {
+    noted = calloc(1, sizeof *noted);
+    if (noted == NULL) abort();
+    (void)thread_id(); /* its end is seen from now on */
+}
+
+void objects_forget_thread(void) {
+    if (noted == NULL) return;
+    forget_noted();
+    free(noted);
+    noted = NULL;
+}
+
+void layer_destroyed(const void *handle) {
+    if (noted == NULL) make_notes();
+    if (noted->forgotten) return;
+    noted->handles[noted->count++] = handle;
+    if (noted->count == NOTED) forget_noted();
+}
+
+void layer_forget_list(const void *list) {
+    layer_forget(list);
+    if (noted == NULL) make_notes();
+    noted->forgotten = true;
+}
+
+void layer_forgot_list(void) { noted->forgotten = false; }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 /* The description of a tensor. It is never changed or freed. `id` is its number in the recording plus one. */
 typedef struct description {
@@ -20,8 +21,8 @@ typedef struct description {
 /* A copy of what is behind a handle. */
 typedef struct {
     char kind; /* the letter of the protocol; 0: not known */
+    uint8_t size; /* of a scalar, its bytes */
     int32_t dtype; /* of a scalar */
-    uint32_t size; /* its bytes */
     union {
         struct { /* of a tensor */
             const description *shape;
@@ -35,49 +36,58 @@ typedef struct {
     };
 } object;
 
-/* What is known of a handle. It is changed by the thread that makes or destroys the handle, and read by those that use it: which of them
-   comes first is for the client to order, as it is for CANN. */
-typedef struct {
+/* What is known of handles. Most are made by one thread, which also runs phase one, and destroyed by another (torch_npu's). An entry is then
+   in the cache of the first: the second one does not touch it, but notes the handle, and forgets it later, together with many others. Until
+   then its address may be that of a new handle, so `lives` counts. */
+typedef struct entry {
+    struct entry *next;
+    const void *handle;
     object value;
-    int64_t first[3]; /* where the items lie if they are few */
-} place;
-
-/* Most handles are in the set that their address says, where one atomic operation takes a place. Those whose set is full are in lists. Sets
-   are few, so that they stay in the cache of a client whose handles are never the same. */
-#define SETS 128
-#define WAYS 2
-struct set {
-    const void *handles[WAYS]; /* NULL: free */
-    place places[WAYS];
+    uint32_t lives; /* how often a handle of this address was made, less how often one was forgotten */
+    int64_t first[2]; /* where the items lie if they are few */
+} __attribute__((aligned(64))) entry;
+struct handles {
+    bool locked;
+    entry **buckets, *unused;
+    uint64_t count, size, shift; /* size: 1 << 64 - shift */
 } __attribute__((aligned(64)));
-extern struct set sets[SETS] __attribute__((visibility("hidden")));
-extern uint64_t listed_handles __attribute__((visibility("hidden"))); /* handles in lists */
-place *find_listed(const void *handle);
+extern struct handles handles __attribute__((visibility("hidden")));
 
-static inline uint64_t hash_of(const void *handle) { return ((uint64_t)(uintptr_t)handle >> 4) * 0x9E3779B97F4A7C15ull; }
-static inline struct set *set_of(const void *handle) { return &sets[hash_of(handle) >> 57]; }
-
-static inline place *find(const void *handle) {
-    struct set *s = set_of(handle);
-    if (handle == NULL) return NULL;
-    for (int i = 0; i < WAYS; i++) {
-        if (__atomic_load_n(&s->handles[i], __ATOMIC_ACQUIRE) == handle) return &s->places[i];
-    }
-    return __atomic_load_n(&listed_handles, __ATOMIC_ACQUIRE) > 0 ? find_listed(handle) : NULL;
+static inline entry **bucket_for(const void *handle) {
+    return &handles.buckets[((uint64_t)(uintptr_t)handle >> 4) * 0x9E3779B97F4A7C15ull >> handles.shift];
 }
 
-/* What is known of a handle, in place: valid while the client keeps the handle. NULL: nothing. */
+/* The lock of the handles is held. */
+static inline entry *find_entry(const void *handle) {
+    entry *e = *bucket_for(handle);
+    while (e != NULL && e->handle != handle) e = e->next;
+    return e;
+}
+
+/* What is known of a handle; NULL: nothing. The lock of the handles is held. */
 static inline const object *known_object(const void *handle) {
-    const place *p = find(handle);
-    return p != NULL && p->value.kind != 0 ? &p->value : NULL;
+    const entry *e = find_entry(handle);
+    return e != NULL && e->value.kind != 0 ? &e->value : NULL;
 }
 object object_of(const void *handle);
+
+/* Handles of the layer's own, which stand for values: addresses in a room. They are odd, as none of CANN's are. */
+#define OWN_HANDLE 16 /* bytes of room for each */
+static inline const char *own_handle(const char *room, uint32_t number) { return room + OWN_HANDLE * number + 1; }
+static inline char *own_handles(uint32_t count) {
+    char *room = malloc(OWN_HANDLE * (size_t)count + 1);
+    if (room == NULL) abort();
+    return room;
+}
+
+/* Grows where what a handle stands for has changed, and in the child of a fork: what was read of tensors before is not to be used. */
+extern uint64_t objects_changes __attribute__((visibility("hidden")));
+/* A thread ends: what it has noted is forgotten. */
+void objects_forget_thread(void);
 /* Bytes from the address that data of such a tensor are: docs/recording.md. */
 void byte_range(const description *shape, uint64_t *start, uint64_t *stop);
 /* Takes the locks, and gives them back in parent and child of a fork. */
 void objects_lock(void);
 void objects_unlock(void);
-/* In the child of a fork: what other threads of the parent's were making is lost. */
-void objects_forget_busy(void);
 
 #endif

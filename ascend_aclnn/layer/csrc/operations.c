@@ -34,11 +34,10 @@ static operation_state *state_of(const void *operation) {
 
 /* Forgets the tensors of the last call, and has handles for those of another one; they are the same if their number is. */
 static void renew_tensors(operation_state *state, uint32_t count) {
-    for (uint32_t i = 0; i < state->tensors; i++) layer_forget(&state->handles[i]);
+    for (uint32_t i = 0; i < state->tensors; i++) layer_forget(own_handle(state->handles, i));
     if (state->tensors == count) return;
     free(state->handles);
-    state->handles = count > 0 ? malloc(count) : NULL;
-    if (count > 0 && state->handles == NULL) abort();
+    state->handles = own_handles(count);
     state->tensors = count;
 }
 
@@ -85,7 +84,7 @@ static void know_pack(operation_state *state, const atb_pack *pack) {
         state->values = calloc(ins + outs + 1, sizeof *state->values);
         if (state->values == NULL) abort();
         for (; number < ins + outs; number++)
-            state->values[number] = known_tensor(&state->handles[number], number < ins ? in++ : out++, false);
+            state->values[number] = known_tensor(own_handle(state->handles, number), number < ins ? in++ : out++, false);
         return;
     }
     for (uint32_t slot = 0; slot < kind->ins + kind->outs; slot++) {
@@ -93,7 +92,7 @@ static void know_pack(operation_state *state, const atb_pack *pack) {
         *value = (layer_value){.pointer = NULL};
         if ((state->present >> slot & 1) == 0) continue;
         bool on_host = slot < kind->ins && (kind->on_host >> slot & 1) != 0;
-        *value = known_tensor(&state->handles[number++], slot < kind->ins ? in++ : out++, on_host);
+        *value = known_tensor(own_handle(state->handles, number++), slot < kind->ins ? in++ : out++, on_host);
     }
 }
 
@@ -212,8 +211,8 @@ void layer_prepared(const layer_frame *frame, const layer_operation *kind, const
                     const void *const *outs, int status, const uint64_t *workspace, void *const *operation) {
     if (!frame->outer) return;
     layer_value *values = calloc(kind->operator->count + 1, sizeof *values);
-    char *handles = malloc(kind->ins);
-    if (values == NULL || handles == NULL) abort();
+    char *handles = own_handles(kind->ins);
+    if (values == NULL) abort();
     uint64_t present = kind->present(structure);
     kind->read(structure, values + kind->ins);
     for (uint32_t slot = 0; slot < kind->ins + kind->outs; slot++) {
@@ -224,8 +223,8 @@ void layer_prepared(const layer_frame *frame, const layer_operation *kind, const
         bool on_host = status == 0 && slot < kind->ins && (kind->on_host >> slot & 1) != 0 && tensor.kind == LETTER_TENSOR;
         if (!on_host || (tensor.shape->dtype != ACL_INT32 && tensor.shape->dtype != ACL_UINT32)) continue;
         const int32_t *host = (const int32_t *)(uintptr_t)tensor.address;
-        know_on_host(&handles[slot], tensor.shape->numbers, tensor.shape->rank, host != NULL ? host + tensor.shape->offset : NULL);
-        value->pointer = &handles[slot];
+        know_on_host(own_handle(handles, slot), tensor.shape->numbers, tensor.shape->rank, host != NULL ? host + tensor.shape->offset : NULL);
+        value->pointer = own_handle(handles, slot);
     }
     layer_phase_one(frame, kind->operator, values, status, workspace, operation);
     if (status == 0) {

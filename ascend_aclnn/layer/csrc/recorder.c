@@ -130,7 +130,7 @@ static void in_child(void) {
     fork_count++;
     this_thread = 0;
     pending_forget();
-    objects_forget_busy();
+    objects_changes++; /* the ids of descriptions are those of the parent's file */
     receives_forget();
     after_fork();
 }
@@ -326,30 +326,38 @@ const char *layer_message(const char *found) {
 
 /* ------------------------------------------------------------------------------------------------------------- launches */
 
+#define MOST_WORDS 48 /* of the values of a brief record; a longer one is JSON */
+
 struct layer_launch {
+    /* What phase one writes, and another thread may read: two lines of the cache where the values are few. */
     const void *key; /* of a slot: the executor; NULL: it is free; BUSY: it is being changed, or its launch is under way */
-    const void *executor;
     layer_operator *operator;
+    uint64_t begin, end, workspace;
+    int64_t site;
+    uint64_t changes; /* objects_changes as the words were made */
+    int32_t thread, status;
+    const void *executor;
+    uint32_t word_count; /* 0: it has none */
+    bool repeatable;
+    uint64_t words[MOST_WORDS]; /* its values, as they are in a brief record */
+    /* What is not needed of most launches, or phase two's. */
     const void *stream;
-    layer_value *values;
-    uint64_t begin, end, begin_two, workspace;
-    uint64_t index, place; /* of its record in the file, if that is a brief one; 0: it is not */
-    layer_launch *next;
-    int64_t thread, site;
+    uint64_t begin_two, index, place; /* of its record in the file, if that is a brief one; 0: it is not */
     uint64_t file; /* which of the process's files, after forks */
+    layer_launch *next;
     char *strings; /* copies of the strings, one behind the other */
-    char *handles; /* of its own: their addresses stand for values */
+    char *handles; /* of its own, which stand for values */
     uint32_t handle_count;
-    int status;
-    bool repeatable, with_data;
+    bool with_data;
+    layer_value values[];
 };
 
 /* Launches between their phases. Most are in the slot of their executor, and need neither a lock nor memory; the others are in lists. */
 #define BUCKETS 256
 #define USUAL_VALUES 26
-static struct slot {
+static union slot {
     layer_launch launch;
-    layer_value room[USUAL_VALUES];
+    char room[sizeof(layer_launch) + USUAL_VALUES * sizeof(layer_value)];
 } __attribute__((aligned(64))) slots[BUCKETS];
 #define BUSY ((const void *)slots)
 static struct {
@@ -376,29 +384,39 @@ static void pending_forget(void) {
 static inline unsigned bucket_of(const void *executor) { return (unsigned)((uint64_t)(uintptr_t)executor * 0x9E3779B97F4A7C15ull >> 56); }
 
 static inline bool in_slot(const layer_launch *launch) {
-    const struct slot *slot = (const struct slot *)(const void *)launch;
+    const union slot *slot = (const union slot *)(const void *)launch;
     return slot >= slots && slot < slots + BUCKETS;
+}
+
+/* Asks for the first two lines of a slot, which the thread of phase two has had, to write them soon. */
+static inline void take_lines(const union slot *slot) {
+    for (int at = 0; at < 128; at += 64) {
+#ifdef __x86_64__
+        __asm__ volatile("prefetchw %0" : : "m"(slot->room[at])); /* the compiler's own only reads */
+#else
+        __builtin_prefetch(&slot->room[at], 1);
+#endif
+    }
 }
 
 /* A launch with room for so many values, in the slot of its executor if that is free. */
 static inline layer_launch *new_launch(const void *executor, uint32_t count) {
-    struct slot *slot = &slots[bucket_of(executor)];
+    union slot *slot = &slots[bucket_of(executor)];
     const void *none = NULL;
     if (executor != NULL && count <= USUAL_VALUES && __atomic_load_n(&slot->launch.key, __ATOMIC_RELAXED) == NULL &&
         __atomic_compare_exchange_n(&slot->launch.key, &none, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        slot->launch.values = slot->room;
         slot->launch.executor = executor;
         return &slot->launch;
     }
     layer_launch *launch = malloc(sizeof *launch + count * sizeof launch->values[0]);
     if (launch == NULL) abort();
     launch->executor = executor;
-    launch->values = (layer_value *)(launch + 1);
+    launch->strings = launch->handles = NULL;
     return launch;
 }
 
 static __attribute__((noinline)) void free_handles(char *handles, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) layer_forget(&handles[i]);
+    for (uint32_t i = 0; i < count; i++) layer_forget(own_handle(handles, i));
     free(handles);
 }
 
@@ -406,6 +424,7 @@ static inline void free_launch(layer_launch *launch) {
     if (launch == NULL) return;
     if (launch->strings != NULL) free(launch->strings);
     if (launch->handles != NULL) free_handles(launch->handles, launch->handle_count);
+    launch->strings = launch->handles = NULL;
     if (in_slot(launch)) __atomic_store_n(&launch->key, NULL, __ATOMIC_RELEASE);
     else free(launch);
 }
@@ -418,6 +437,7 @@ static void forget_thread(void *unused) {
     scratch_text = (text){0};
     message = given = NULL;
     calls_forget_thread();
+    objects_forget_thread();
     this_thread = 0; /* if another destructor calls, once more */
 }
 
@@ -514,7 +534,7 @@ static void write_numbers(text *t, const int64_t *numbers, uint64_t count) {
 static __attribute__((noinline)) uint32_t write_description(const description *shape) {
     description *d = (description *)shape; /* only its id changes */
     uint32_t generation = (uint32_t)(fork_count << 28);
-    d->id = ++tensor_count | generation;
+    __atomic_store_n(&d->id, ++tensor_count | generation, __ATOMIC_RELAXED); /* phase one reads it without the lock */
     text t = {0};
     text_literal(&t, "{\"id\":");
     text_address(&t, tensor_count - 1);
@@ -538,8 +558,8 @@ static __attribute__((noinline)) uint32_t write_description(const description *s
 
 /* Its id plus one if it has been written to this file; 0: not yet. */
 static inline uint32_t written_id(const description *d) {
-    uint32_t id = d->id ^ (uint32_t)(fork_count << 28);
-    return d->id != 0 && id >> 28 == 0 ? id : 0;
+    uint32_t written = __atomic_load_n(&d->id, __ATOMIC_RELAXED), id = written ^ (uint32_t)(fork_count << 28);
+    return written != 0 && id >> 28 == 0 ? id : 0;
 }
 
 /* The id of a description, which is written when it is first used. The lock is held. */
@@ -681,98 +701,79 @@ static void write_values(text *t, const layer_operator *operator, const layer_va
 
 /* --------------------------------------------------------------------------------------------------- brief records (LAUN) */
 
-/* A brief record is 64-bit words that are written where they stay, in the file: nothing is encoded, copied or read again. */
-#define MOST_WORDS 128 /* of a record; a longer one is JSON */
-#define MOST_FOR_ARRAYS (MOST_WORDS - 3 * USUAL_VALUES - (USUAL_VALUES + 7) / 8) /* every other value has three words at most, and its kind */
+/* A brief record is 64-bit words that are written where they stay, in the file. Those of its values are made in phase one, by the thread
+   that has made the handles. */
+#define HEAD_WORDS 9 /* with the one for what phase two returns */
 #define CHECK_FACTOR 0x9E3779B97F4A7C15ull
-
-typedef struct {
-    uint64_t *at, *end;
-    uint64_t check;
-} words;
-
-static inline void put_word(words *w, uint64_t word) {
-    *w->at++ = word;
-    w->check = w->check * CHECK_FACTOR + word;
-}
 
 static inline uint64_t two_halves(uint64_t low, uint64_t high) { return (uint32_t)low | high << 32; }
 
 static inline uint32_t check_of(uint64_t sum) { return (uint32_t)(sum * CHECK_FACTOR >> 32); } /* the last word counts as the others do */
 
-/* A value of a brief record; its kind, or -1 where it has no place in one. There is room for a value that is no array. */
-static inline int put_value(words *w, char kind, const layer_value *value) {
-    if (kind == 'i') {
-        put_word(w, (uint64_t)value->integer);
-        return BRIEF_INTEGER;
+/* The words of a value of a brief record, of which there is room for `room`; its kind, or -1 where it has no place in one. The lock of the
+   handles is held. */
+static inline int value_words(uint64_t **at, ptrdiff_t room, char kind, const layer_value *value) {
+    uint64_t *to = *at;
+    if (kind != 'i' && kind != LETTER_DOUBLE && value->pointer == NULL) return BRIEF_NULL;
+    if (room < 3) return -1;
+    if (kind == 'i' || kind == LETTER_DOUBLE) {
+        *to = (uint64_t)value->integer; /* or the bits of a number */
+        *at = to + 1;
+        return kind == 'i' ? BRIEF_INTEGER : BRIEF_NUMBER;
     }
-    if (kind == LETTER_DOUBLE) {
-        put_word(w, (uint64_t)value->integer); /* its bits */
-        return BRIEF_NUMBER;
-    }
-    if (value->pointer == NULL) return BRIEF_NULL;
     const object *known = kind != LETTER_STRING ? known_object(value->pointer) : NULL;
     if (known == NULL) return -1;
     if (known->kind == LETTER_TENSOR) {
         uint64_t id = written_id(known->shape), address = known->address;
         if (id-- == 0) return -1;
         bool near = (address | id << 32) >> 48 == 0;
-        put_word(w, near ? address | id << 48 : id);
-        if (!near) put_word(w, address);
+        *to++ = near ? address | id << 48 : id;
+        if (!near) *to++ = address;
+        *at = to;
         return near ? BRIEF_TENSOR : BRIEF_FAR_TENSOR;
     }
     if (known->kind == LETTER_SCALAR) {
-        uint64_t bytes[2] = {0};
-        put_word(w, two_halves((uint32_t)known->dtype, known->size));
-        memcpy(bytes, known->bytes, sizeof bytes);
-        put_word(w, bytes[0]);
-        if (known->size > 8) put_word(w, bytes[1]);
+        *to++ = two_halves((uint32_t)known->dtype, known->size);
+        memcpy(to, known->bytes, sizeof known->bytes);
+        *at = to + (known->size > 8 ? 2 : 1);
         return BRIEF_SCALAR;
     }
     bool booleans = known->kind == LETTER_BOOL_ARRAY;
-    bool fits = w->at < w->end && known->count < (uint64_t)(w->end - w->at);
-    if ((!booleans && known->kind != LETTER_INT_ARRAY) || !fits) return -1;
-    put_word(w, known->count);
-    for (uint64_t i = 0; i < known->count; i++) put_word(w, known->words[i]);
+    if ((!booleans && known->kind != LETTER_INT_ARRAY) || known->count >= (uint64_t)room) return -1;
+    *to++ = known->count;
+    for (uint64_t i = 0; i < known->count; i++) *to++ = known->words[i];
+    *at = to;
     return booleans ? BRIEF_BOOLEANS : BRIEF_INTEGERS;
 }
 
-/* Writes a launch without data and errors in few bytes; false where it has a value that needs JSON, or a tensor without an id. */
-static bool try_brief(layer_launch *launch, const void *workspace, uint64_t size) {
-    const layer_operator *operator = launch->operator;
-    uint64_t *room = launch->index >> 32 == 0 && (launch->end - launch->begin) >> 32 == 0 && operator->count <= USUAL_VALUES
-                         ? file_room(MOST_WORDS * sizeof *room) : NULL;
-    if (room == NULL) return false;
-    words w = {.at = room + 1, .end = room + MOST_FOR_ARRAYS};
-    bool has_workspace = size != 0 || workspace != NULL, has_site = launch->site >= 0;
-    unsigned flags = (launch->repeatable ? BRIEF_REPEATABLE : 0) | (has_workspace ? BRIEF_WORKSPACE : 0) | (has_site ? BRIEF_SITE : 0);
-    put_word(&w, two_halves((operator->id & 0x0FFFFFFFu) - 1, launch->index));
-    put_word(&w, launch->begin);
-    put_word(&w, two_halves(launch->end - launch->begin, (uint64_t)launch->thread));
-    put_word(&w, two_halves((uint64_t)thread_id(), (uint64_t)(uint16_t)current_device() | (uint64_t)flags << 16));
-    put_word(&w, (uint64_t)(uintptr_t)launch->stream);
-    if (has_workspace) {
-        put_word(&w, size);
-        put_word(&w, (uint64_t)(uintptr_t)workspace);
+/* The words of all values, behind them their kinds, a byte each; how many. 0: one needs JSON, or is a tensor whose description is not written. */
+static inline uint32_t make_words(const layer_operator *operator, const layer_value *values, uint64_t words[MOST_WORDS]) {
+    uint32_t count = operator->count, kind_words = (count + 7) / 8;
+    if (count > USUAL_VALUES) return 0;
+    uint64_t *at = words, *end = words + MOST_WORDS - kind_words, kinds[(USUAL_VALUES + 7) / 8] = {0};
+    bool known = true;
+    spin_lock(&handles.locked);
+    for (uint32_t i = 0; i < count && known; i++) {
+        int kind = value_words(&at, end - at, operator->kinds[i], &values[i]);
+        known = kind >= 0;
+        kinds[i / 8] |= (uint64_t)(kind & 0xFF) << i % 8 * 8;
     }
-    if (has_site) put_word(&w, (uint64_t)launch->site);
-    uint64_t kinds = 0, full[USUAL_VALUES / 8]; /* a byte for each; those of eight values are a word */
-    for (uint32_t i = 0; i < operator->count; i++) {
-        int kind = put_value(&w, operator->kinds[i], &launch->values[i]);
-        if (kind < 0) {
-            memset(room, 0, (size_t)(w.at - room) * sizeof *room);
-            return false;
-        }
-        kinds |= (uint64_t)kind << i % 8 * 8;
-        if (i % 8 == 7) {
-            full[i / 8] = kinds;
-            kinds = 0;
-        }
-    }
-    for (uint32_t i = 0; i < operator->count / 8; i++) put_word(&w, full[i]);
-    if (operator->count % 8 != 0) put_word(&w, kinds);
-    launch->place = file_finish("LAUN", check_of(w.check), (uint64_t)(w.at - room) * sizeof *room);
-    return true;
+    spin_unlock(&handles.locked);
+    if (!known) return 0;
+    for (uint32_t i = 0; i < kind_words; i++) *at++ = kinds[i];
+    return (uint32_t)(at - words);
+}
+
+static inline void set_words(layer_launch *launch, const uint64_t *words, uint32_t count, uint64_t changes) {
+    for (uint32_t i = 0; i < count; i++) launch->words[i] = words[i];
+    launch->word_count = count;
+    launch->changes = changes;
+}
+
+static __attribute__((noinline)) bool renew_words(layer_launch *launch) {
+    uint64_t words[MOST_WORDS], changes = __atomic_load_n(&objects_changes, __ATOMIC_ACQUIRE);
+    set_words(launch, words, make_words(launch->operator, launch->values, words), changes);
+    return launch->word_count > 0;
 }
 
 /* Writes the descriptions of a launch's tensors that have not been; whether there were some. */
@@ -785,8 +786,42 @@ static __attribute__((noinline)) bool write_descriptions(const layer_launch *lau
     return tensor_count != before;
 }
 
+/* Whether a launch has the words of a brief record, as its tensors are now. */
+static inline bool has_words(layer_launch *launch) {
+    bool valid = launch->word_count > 0 && !launch->repeatable && launch->changes == __atomic_load_n(&objects_changes, __ATOMIC_ACQUIRE);
+    return valid || renew_words(launch) || (write_descriptions(launch) && renew_words(launch));
+}
+
+typedef struct {
+    uint64_t *at, check;
+} words;
+
+static inline void put_word(words *w, uint64_t word) {
+    *w->at++ = word;
+    w->check = w->check * CHECK_FACTOR + word;
+}
+
+/* Writes a launch without data and errors in few bytes; false where it has a value that needs JSON. */
 static inline bool write_brief(layer_launch *launch, const void *workspace, uint64_t size) {
-    return try_brief(launch, workspace, size) || (write_descriptions(launch) && try_brief(launch, workspace, size));
+    if ((launch->index | (launch->end - launch->begin)) >> 32 != 0 || !has_words(launch)) return false;
+    uint64_t *room = file_room((HEAD_WORDS + MOST_WORDS) * sizeof *room);
+    if (room == NULL) return false;
+    words w = {.at = room + 1};
+    bool has_workspace = size != 0 || workspace != NULL, has_site = launch->site >= 0;
+    unsigned flags = (launch->repeatable ? BRIEF_REPEATABLE : 0) | (has_workspace ? BRIEF_WORKSPACE : 0) | (has_site ? BRIEF_SITE : 0);
+    put_word(&w, two_halves((launch->operator->id & 0x0FFFFFFFu) - 1, launch->index));
+    put_word(&w, launch->begin);
+    put_word(&w, two_halves(launch->end - launch->begin, (uint64_t)launch->thread));
+    put_word(&w, two_halves((uint64_t)thread_id(), (uint64_t)(uint16_t)current_device() | (uint64_t)flags << 16));
+    put_word(&w, (uint64_t)(uintptr_t)launch->stream);
+    if (has_workspace) {
+        put_word(&w, size);
+        put_word(&w, (uint64_t)(uintptr_t)workspace);
+    }
+    if (has_site) put_word(&w, (uint64_t)launch->site);
+    for (uint32_t i = 0; i < launch->word_count; i++) put_word(&w, launch->words[i]);
+    launch->place = file_finish("LAUN", check_of(w.check), (uint64_t)(w.at - room) * sizeof *room);
+    return true;
 }
 
 /* Says in a brief record, in its first word, that phase two has succeeded; false where the launch has none. */
@@ -870,20 +905,21 @@ static void write_launch(layer_launch *launch, const void *workspace, uint64_t s
 void layer_phase_one(const layer_frame *frame, layer_operator *operator, const layer_value *values, int status,
                      const uint64_t *workspace, void *const *executor) {
     if (!frame->outer) return;
-    uint64_t end = layer_now();
     const void *handle = executor != NULL && status == 0 ? *executor : NULL;
+    take_lines(&slots[bucket_of(handle)]);
+    uint64_t end = layer_now(), words[MOST_WORDS], changes = __atomic_load_n(&objects_changes, __ATOMIC_ACQUIRE);
+    uint32_t word_count = make_words(operator, values, words); /* while the slot comes from the other thread's cache */
     free_launch(take(handle)); /* of an executor that was never run */
     layer_launch *launch = new_launch(handle, operator->count);
     launch->operator = operator;
-    launch->stream = NULL;
     launch->begin = frame->begin;
     launch->end = end;
     launch->workspace = workspace != NULL && status == 0 ? *workspace : 0;
-    launch->thread = thread_id();
+    launch->thread = (int32_t)thread_id();
     launch->site = settings.stacks || status != 0 ? call_site() : -1;
-    launch->strings = launch->handles = NULL;
     launch->status = status;
-    launch->repeatable = launch->with_data = false;
+    launch->repeatable = false;
+    set_words(launch, words, word_count, changes);
     for (uint32_t i = 0; i < operator->count; i++) launch->values[i] = values[i];
     size_t length = 0;
     for (uint32_t i = 0; i < operator->count; i++) {
@@ -900,6 +936,7 @@ void layer_phase_one(const layer_frame *frame, layer_operator *operator, const l
     }
     const char *error = read_message();
     key_list none = {0};
+    launch->stream = NULL;
     recorder_lock();
     if (recorder_ready()) write_launch(launch, NULL, 0, &none, error, &(text){0});
     recorder_unlock();
@@ -972,7 +1009,7 @@ static layer_launch *record_whole(const layer_frame *frame, layer_operator *oper
     layer_launch *launch = new_launch(NULL, operator->count);
     text left_out = {0};
     key_list none = {0};
-    *launch = (layer_launch){.values = launch->values, .operator = operator, .begin = frame->begin, .end = frame->begin, .thread = thread_id(), .stream = stream,
+    *launch = (layer_launch){.operator = operator, .begin = frame->begin, .end = frame->begin, .thread = (int32_t)thread_id(), .stream = stream,
                              .site = settings.stacks ? call_site() : -1};
     if (operator->count > 0) memcpy(launch->values, values, operator->count * sizeof launch->values[0]);
     if (why != NULL) {
@@ -1031,6 +1068,7 @@ layer_launch *layer_before_phase_two(void *workspace, uint64_t size, void *execu
     layer_launch *launch = take(executor);
     if (launch == NULL) return NULL;
     launch->stream = stream;
+    launch->with_data = false;
     if (size < launch->workspace && workspace != NULL) size = launch->workspace; /* --validate sees a workspace that is too small */
     if (settings.data != NULL && *settings.data != 0) {
         before_with_data(launch, workspace, size, stream);
@@ -1131,6 +1169,7 @@ void layer_after_phase_two(layer_launch *launch, int status) {
 void layer_call(const layer_frame *frame, const layer_function *function, const layer_value *values, int64_t status) {
     if (!frame->outer) return;
     uint64_t end = layer_now();
+    int64_t site = settings.stacks ? call_site() : -1;
     text *t = scratch();
     text_literal(t, "{\"call\":");
     text_string(t, function->name);
@@ -1166,6 +1205,10 @@ void layer_call(const layer_frame *frame, const layer_function *function, const 
             text_literal(t, ",\"error\":");
             text_string(t, error);
         }
+    }
+    if (site >= 0) {
+        text_literal(t, ",\"site\":");
+        text_integer(t, site);
     }
     write_call_data(t);
     text_literal(t, "}");
