@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import mmap
 import os
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Optional
 
@@ -585,6 +587,145 @@ def body_orders(cann: Cann) -> None:
         cann.aclrtDestroyEvent(event)
     cann.aclrtDestroyNotify(notify)
     s.close()
+
+
+def body_graph_orders(cann: Cann) -> None:
+    """What graphs order with other streams, with a race and without one; a line on standard error stands before each."""
+
+    def begin(name: str) -> None:
+        cann.aclrtSynchronizeDevice()
+        print("===", name, file=sys.stderr, flush=True)
+
+    def capture(stream: int, *calls: Callable[[], object]) -> int:
+        cann.aclmdlRICaptureBegin(stream, 0)
+        for call in calls:
+            call()
+        model = ctypes.c_void_p()
+        cann.aclmdlRICaptureEnd(stream, ctypes.byref(model))
+        assert model.value is not None
+        models.append(model.value)
+        return model.value
+
+    every, models = list[Streams](), list[int]()
+    notify, event = cann.create("aclrtCreateNotify", 0), cann.create("aclrtCreateEventWithFlag", 32)
+    flag = cann.tensor(np.zeros(1, np.int64)).address
+    signals: dict[str, tuple[Callable[[int], object], Callable[[int], object]]] = {
+        "notify": (
+            lambda stream: cann.aclrtRecordNotify(notify, stream),
+            lambda stream: cann.aclrtWaitAndResetNotify(notify, stream, 0),
+        ),
+        "value": (
+            lambda stream: cann.aclrtValueWrite(flag, 7, 0, stream),
+            lambda stream: (cann.aclrtValueWait(flag, 7, 1, stream), cann.aclrtValueWrite(flag, 0, 0, stream)),
+        ),
+        "external event": (
+            lambda stream: cann.aclrtRecordEvent(event, stream),
+            lambda stream: (cann.aclrtStreamWaitEvent(stream, event), cann.aclrtResetEvent(event, stream)),
+        ),
+    }
+    for name, (signal, wait) in signals.items():
+        s = Streams(cann)  # a finding of streams that is like an earlier one is not told again
+        every.append(s)
+        write = functools.partial(s.multiply, s.x, s.y, s.first)
+        read = functools.partial(s.multiply, s.y, s.z, s.second)
+        for ordered in (True, False):
+            give, take = functools.partial(signal, s.first), functools.partial(wait, s.second)
+            writes, reads = ([write, give], [take, read]) if ordered else ([give, write], [read, take])
+            begin(f"a graph gives a {name} {ordered}")
+            cann.aclmdlRIExecuteAsync(capture(s.first, *writes), s.first)
+            take()
+            read()
+            begin(f"a graph takes a {name} {ordered}")
+            graph = capture(s.second, *reads)
+            write()
+            give()
+            cann.aclmdlRIExecuteAsync(graph, s.second)
+        begin(f"a {name} that is given later")
+        graph = capture(s.second, take, read)
+        for _ in range(2):  # what the first wait takes is not what the second one waits for
+            cann.aclmdlRIExecuteAsync(graph, s.second)
+            write()
+            give()
+            cann.aclrtSynchronizeDevice()
+    s, entered = Streams(cann), threading.Event()
+    every.append(s)
+    function = HOST_FUNCTION(lambda _: entered.set())
+    call = functools.partial(cann.aclrtLaunchHostFunc, s.first, function, None)
+    multiply = functools.partial(s.multiply, s.x, s.y, s.first)
+    for ordered in (True, False):
+        begin(f"a graph calls the host {ordered}")
+        entered.clear()
+        cann.aclmdlRIExecuteAsync(capture(s.first, *([multiply, call] if ordered else [call, multiply])), s.first)
+        assert entered.wait(300)
+        cann.read(s.y)
+    graph = capture(s.first, multiply)
+    for ordered in (True, False):
+        begin(f"replays by two streams {ordered}")
+        cann.aclmdlRIExecuteAsync(graph, s.first)
+        if ordered:
+            s.wait()
+        cann.aclmdlRIExecuteAsync(graph, s.second)
+    host = cann.create("aclrtMallocHost", 128)
+    array = np.ctypeslib.as_array((ctypes.c_float * 32).from_address(host))
+    array[:] = 1
+    graph = capture(s.first, lambda: cann.aclrtMemcpyAsync(s.x.address, 128, host, 128, 1, s.first))
+    for ordered in (True, False):
+        begin(f"a source of a captured copy {ordered}")
+        cann.aclmdlRIExecuteAsync(graph, s.first)
+        if ordered:
+            cann.aclrtSynchronizeStream(s.first)
+        array[:] += 1
+        cann.aclrtSynchronizeStream(s.first)
+    group = ctypes.c_void_p()
+    others = [cann.tensor(np.ones((4, 8), np.float32)) for _ in range(2)]
+    graph = capture(
+        s.first,
+        lambda: cann.aclmdlRICaptureTaskGrpBegin(s.first),
+        lambda: s.multiply(*others, s.first),
+        lambda: cann.aclmdlRICaptureTaskGrpEnd(s.first, ctypes.byref(group)),
+        multiply,
+    )
+    for ordered in (True, False):
+        begin(f"beside a task group {ordered}")
+        cann.aclmdlRIExecuteAsync(graph, s.first)
+        if ordered:
+            s.wait()
+        s.multiply(s.y, s.z, s.second)
+    begin("end")
+    for model in models:
+        cann.aclmdlRIDestroy(model)
+    cann.aclrtFreeHost(host)
+    cann.aclrtDestroyEvent(event)
+    cann.aclrtDestroyNotify(notify)
+    for s in every:
+        s.close()
+
+
+@pytest.mark.parametrize("release", [NEWEST, pytest.param("8.5.0", marks=pytest.mark.long)])
+def test_what_graphs_order_with_other_streams(emulator_home: Path, release: str) -> None:
+    done = run_body(body_graph_orders, emulator_home, ASCEND_EMULATOR_VALIDATE="sync,memory", ASCEND_EMULATOR_CANN=release)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, set[str]] = {}
+    for line in done.stderr.splitlines():
+        if line.startswith("==="):
+            found[line[4:]] = set()
+        elif re.match(r"EMULATOR_VALIDATE: \w+/", line) and "memory/leak" not in line and " times: " not in line:
+            list(found.values())[-1].add(line.split(": ")[1])
+    raw, waw = "sync/read-after-write", "sync/write-after-write"
+    expected: dict[str, set[str]] = {"end": set()}
+    for name in ("notify", "value", "external event"):
+        expected[f"a {name} that is given later"] = set()
+        for does in ("gives", "takes"):
+            expected |= {f"a graph {does} a {name} True": set(), f"a graph {does} a {name} False": {raw}}
+    races = {
+        "a graph calls the host": raw,
+        "replays by two streams": waw,
+        "a source of a captured copy": "memory/host-changed",
+        "beside a task group": raw,
+    }
+    for name, rule in races.items():
+        expected |= {f"{name} True": set(), f"{name} False": {rule}}
+    assert found == expected, done.stderr
 
 
 def body_aliases(cann: Cann) -> None:

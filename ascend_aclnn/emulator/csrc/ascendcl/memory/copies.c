@@ -78,6 +78,10 @@ static int run_captured(emu_task *task, emu_stream *stream) {
 
 static size_t list_accesses(const copy_task *copy, const char *dst, emu_access *accesses);
 
+static void order_copy(const emu_task *task, const emu_captured *captured, uint32_t timeline) {
+    emu_validate_source(timeline, task->routine, captured->site, captured->accesses);
+}
+
 static void describe_copy(emu_task *task, emu_captured *captured) {
     copy_task *copy = (copy_task *)task;
     uint64_t bytes = 0;
@@ -102,6 +106,7 @@ static void describe_copy(emu_task *task, emu_captured *captured) {
         if (captured->accesses == NULL) abort();
         captured->access_count = list_accesses(copy, copy->src == NULL ? "devPtr" : "dst", captured->accesses);
         captured->site = emu_call_site();
+        if (copy->src_host_pinned) captured->order = order_copy;
     }
     copy->dst_on_host = copy->dst_host_pinned;
     copy->src_on_host = copy->src_host_pinned;

@@ -45,11 +45,24 @@ static int run_wait(emu_task *task, emu_stream *stream) {
     return status;
 }
 
+static void validate_value(const value_task *access, uint32_t timeline) {
+    const void *address = (const void *)access->address;
+    emu_validate_written(address, sizeof(uint64_t));
+    if (access->task.run == run_wait) emu_value_waited(timeline, address, satisfied, access->value, access->flag);
+    else emu_value_written(timeline, address, access->value);
+}
+
+static void order_value(const emu_task *task, const emu_captured *captured, uint32_t timeline) {
+    (void)captured;
+    validate_value((const value_task *)task, timeline);
+}
+
 static void describe_value(emu_task *task, emu_captured *captured) {
     value_task *access = (value_task *)task;
     emu_captured_use(captured, access->device, (const void *)access->address, sizeof(uint64_t), "devAddr");
     emu_memory_unpin(access->device, (const void *)access->address);
     access->pinned = false;
+    captured->order = order_value;
     captured->type = task->run == run_wait ? ACL_MODEL_RI_TASK_VALUE_WAIT : ACL_MODEL_RI_TASK_VALUE_WRITE;
 }
 
@@ -89,11 +102,7 @@ static int queue_value(void *address, uint64_t value, uint32_t flag, aclrtStream
     access->pinned = true;
     access->value = value;
     access->flag = flag;
-    if (emu_validates() && emu_stream_runs(stream)) {
-        emu_validate_written(address, sizeof(uint64_t));
-        if (run == run_wait) emu_value_waited(stream->timeline, address, satisfied, value, flag);
-        else emu_value_written(stream->timeline, address, value);
-    }
+    if (emu_validates() && emu_stream_runs(stream)) validate_value(access, stream->timeline);
     return emu_stream_enqueue(stream, &access->task);
 }
 

@@ -65,8 +65,13 @@ static void free_model(void *object) {
     for (uint32_t i = 0; model->streams != NULL && i < model->capture->lane_count; i++) {
         if (model->streams[i] != NULL) emu_stream_discard(model->streams[i]);
     }
-    for (uint32_t i = 0; model->timelines != NULL && i < model->capture->lane_count; i++) emu_timeline_end(model->timelines[i]);
-    free(model->timelines);
+    for (uint32_t e = 0; e < model->execution_count; e++) {
+        for (uint32_t i = 0; i < model->capture->lane_count; i++) emu_timeline_end(model->executions[e].lanes[i]);
+        free(model->executions[e].lanes);
+    }
+    free(model->executions);
+    for (uint32_t i = 0; model->clocks != NULL && i < model->capture->count; i++) free(model->clocks[i]);
+    free(model->clocks);
     free_capture(model->capture);
     for (uint32_t i = 0; i < model->group_count; i++) emu_object_release(model->groups[i]);
     for (uint32_t i = 0; i < model->task_count; i++) emu_object_release(model->tasks[i]);

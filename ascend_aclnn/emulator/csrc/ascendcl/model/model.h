@@ -41,6 +41,12 @@ typedef struct {
     uint32_t branch_count;     /* 0: there is no task yet */
 } emu_condition;
 
+/* Of --validate: the timelines of a model's lanes where a stream executes it. Replays by two streams have no order of their own. */
+typedef struct {
+    uint32_t timeline;         /* the stream's */
+    uint32_t *lanes;
+} emu_execution;
+
 typedef struct emu_destroy_callback emu_destroy_callback;
 
 struct emu_destroy_callback {
@@ -78,7 +84,9 @@ struct emu_model {
     _Atomic uint32_t under_way; /* replays that are not done; memory that it uses is not freed meanwhile */
     /* replays in several streams */
     bool apart;                /* each lane has its own parts */
-    uint32_t *timelines;       /* of --validate, by lane */
+    emu_execution *executions; /* of --validate, by the streams that have executed it, */
+    uint32_t execution_count;
+    emu_clock *_Atomic *clocks; /* and what has passed with a node's function of the host when the latest replay calls it */
     emu_stream **streams;      /* of each lane; NULL: it has none of its own */
     uint64_t *last;            /* the last task of the latest replay in each, under `queueing` */
     pthread_mutex_t queueing;  /* replays are queued one after the other */

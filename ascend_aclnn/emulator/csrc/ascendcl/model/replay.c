@@ -4,6 +4,7 @@
 #include "ascendcl/core/activity.h"
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/settings.h"
+#include "ascendcl/validate/call_site.h"
 #include "ascendcl/validate/validate.h"
 
 #include <stdlib.h>
@@ -128,11 +129,14 @@ typedef struct {
     emu_stream *awaited;        /* a reference, or NULL */
     bool last;                  /* of the replay */
     uint32_t aborts;            /* of the model, when it was executed */
+    emu_clock *clock;           /* of --validate: what has passed when a function of the host is called; NULL: not known */
 } replay;
 
 static void finish_replay(emu_task *task) {
     replay *item = (replay *)task;
     if (item->last) item->model->under_way--;
+    if (item->clock != NULL) emu_validate_host_function(false);
+    free(item->clock);
     emu_object_release(item->awaited);
     emu_object_release(item->model); /* the request is a part of it */
     free(item);
@@ -156,6 +160,7 @@ static int run_node(emu_task *task, emu_stream *stream) {
     const replay *item = (replay *)task;
     const emu_node *node = &item->model->capture->nodes[item->node];
     if (node->disabled) return 0;
+    if (node->captured.calls_host && emu_validates()) emu_host_passed(item->clock);
     emu_set_routine(node->task->routine);
     return node->task->run(node->task, stream);
 }
@@ -194,6 +199,7 @@ static replay *make_part(emu_model *model, emu_part *part, const emu_stream *str
         item->node = part->first;
         item->task.run = run_node;
         item->task.slow = model->capture->nodes[part->first].task->slow;
+        if (model->clocks != NULL) item->clock = atomic_exchange(&model->clocks[part->first], NULL);
     }
     return item;
 }
@@ -368,45 +374,82 @@ static int check_ready(const emu_model *model) {
     return 0;
 }
 
+/* What a task uses whose accesses are not known. */
+static void count_task_as_written(const emu_captured *captured) {
+    for (uint32_t use = 0; use < captured->use_count; use++) emu_validate_written(captured->uses[use].address, captured->uses[use].size);
+}
+
 /* What a model uses whose accesses are not known one by one. */
 static void count_as_written(const emu_model *model) {
     const emu_capture *capture = model->capture;
-    for (uint32_t i = 0; capture != NULL && i < capture->count; i++) {
-        const emu_captured *captured = &capture->nodes[i].captured;
-        for (uint32_t use = 0; use < captured->use_count; use++) emu_validate_written(captured->uses[use].address, captured->uses[use].size);
-    }
+    for (uint32_t i = 0; capture != NULL && i < capture->count; i++) count_task_as_written(&capture->nodes[i].captured);
     for (uint32_t c = 0; c < model->condition_count; c++) {
         for (uint32_t i = 0; i < model->conditions[c]->branch_count; i++) count_as_written(model->conditions[c]->branches[i]);
+    }
+}
+
+/* The timelines of the lanes where a stream executes the model. model->queueing is locked. */
+static const uint32_t *timelines_of(emu_model *model, const emu_stream *stream) {
+    const emu_capture *capture = model->capture;
+    for (uint32_t e = 0; e < model->execution_count; e++) {
+        if (model->executions[e].timeline == stream->timeline) return model->executions[e].lanes;
+    }
+    model->executions = realloc(model->executions, (model->execution_count + 1) * sizeof *model->executions);
+    uint32_t *lanes = calloc(capture->lane_count + 1, sizeof *lanes);
+    if (model->executions == NULL || lanes == NULL) abort();
+    for (uint32_t i = 0; i < capture->lane_count; i++) lanes[i] = emu_timeline_new(capture->lanes[i].id);
+    model->executions[model->execution_count++] = (emu_execution){stream->timeline, lanes};
+    return lanes;
+}
+
+/* Whether a task of a group is one that other threads may replace at any time: then all that it uses counts as written. */
+static bool may_be_replaced(const emu_captured *captured) {
+    emu_captures_lock();
+    bool replaceable = captured->order == NULL && !captured->calls_host;
+    if (replaceable) count_task_as_written(captured);
+    emu_captures_unlock();
+    return replaceable;
+}
+
+static void validate_node(emu_model *model, const emu_node *node, uint32_t number, uint32_t lane, emu_clock **recorded) {
+    const emu_captured *captured = &node->captured;
+    if (node->kind == NODE_RECORD) {
+        recorded[number] = emu_clock_of(lane);
+    } else if (node->kind == NODE_WAIT) {
+        emu_timeline_waits(lane, recorded[node->recorded]);
+    } else if (node->group != 0 && may_be_replaced(captured)) {
+        return;
+    } else if (captured->calls_host) {
+        free(atomic_exchange(&model->clocks[number], emu_clock_of(lane)));
+        emu_validate_host_function(true);
+    } else if (captured->accesses != NULL || captured->order != NULL) {
+        if (captured->accesses != NULL)
+            emu_validate_communication(lane, captured->kernel != NULL ? captured->kernel : node->routine, captured->site, captured->accesses,
+                                       captured->access_count, captured->exchanges, captured->exchange_count);
+        if (captured->order != NULL) captured->order(node->task, captured, lane);
+    } else if (node->task->slow) {
+        emu_timeline_waits(lane, NULL); /* for something that is not known */
     }
 }
 
 /* The accesses of a replay: each stream of the capture is a timeline, whatever the emulated device makes of it. */
 static void validate_replay(emu_model *model, const emu_stream *stream) {
     const emu_capture *capture = model->capture;
-    uint32_t lanes = capture->lane_count;
+    uint32_t count = capture->lane_count;
     emu_clock *begin = emu_clock_of(stream->timeline), **recorded = calloc(capture->count + 1, sizeof(emu_clock *));
     pthread_mutex_lock(&model->queueing);
-    if (model->timelines == NULL) {
-        model->timelines = calloc(lanes + 1, sizeof *model->timelines);
-        if (model->timelines == NULL) abort();
-        for (uint32_t i = 0; i < lanes; i++) model->timelines[i] = emu_timeline_new(capture->lanes[i].id);
-    }
-    if (recorded == NULL) abort();
-    for (uint32_t i = 0; i < lanes; i++) emu_timeline_waits(model->timelines[i], begin);
+    const uint32_t *lanes = timelines_of(model, stream);
+    if (model->clocks == NULL) model->clocks = calloc(capture->count + 1, sizeof *model->clocks);
+    if (recorded == NULL || model->clocks == NULL) abort();
+    for (uint32_t i = 0; i < count; i++) emu_timeline_waits(lanes[i], begin);
     for (uint32_t i = 0; i < capture->count; i++) {
         const emu_node *node = &capture->nodes[i];
-        uint32_t lane = model->timelines[node->lane];
-        const emu_captured *captured = &node->captured;
-        if (node->disabled) continue;
-        if (node->kind == NODE_RECORD) recorded[i] = emu_clock_of(lane);
-        else if (node->kind == NODE_WAIT) emu_timeline_waits(lane, recorded[node->recorded]);
-        else if (captured->accesses != NULL) emu_validate_communication(lane, captured->kernel != NULL ? captured->kernel : node->routine, captured->site,
-                                                                        captured->accesses, captured->access_count, captured->exchanges,
-                                                                        captured->exchange_count);
-        else if (node->task->slow) emu_timeline_waits(lane, NULL); /* for something that is not known */
+        emu_waiting_as(node->captured.call);
+        if (!node->disabled) validate_node(model, node, i, lanes[node->lane], recorded);
     }
-    for (uint32_t i = 0; i < lanes; i++) {
-        emu_clock *end = emu_clock_of(model->timelines[i]);
+    emu_waiting_as(0);
+    for (uint32_t i = 0; i < count; i++) {
+        emu_clock *end = emu_clock_of(lanes[i]);
         emu_timeline_waits(stream->timeline, end);
         free(end);
     }
@@ -431,9 +474,8 @@ static int execute(emu_model *model, emu_stream *stream) {
     emu_captures_unlock();
     if (status != 0 || empty) return status;
     if (emu_validates()) {
-        if (model->group_count == 0) validate_replay(model, stream);
-        else emu_timeline_waits(stream->timeline, NULL); /* its tasks may be replaced meanwhile */
-        if (model->group_count > 0 || model->condition_count > 0) count_as_written(model);
+        validate_replay(model, stream);
+        if (model->condition_count > 0) count_as_written(model);
     }
     uint64_t correlation = emu_activity_begin(ACTIVITY_REPLAY, emu_routine(), 0, 0, NULL);
     status = queue_replay(model, stream);

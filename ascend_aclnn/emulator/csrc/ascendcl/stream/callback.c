@@ -17,12 +17,17 @@ struct callback {
     emu_stream *target; /* whose subscriber gets it; a reference */
     callback *next;
     bool *done; /* the stream waits for it */
+    bool captured;    /* the replay says what has passed */
     emu_clock *clock; /* what has passed when it is called; NULL: not known */
 };
 
 /* What the function does orders the host after the stream, for all that is known. */
 static void host_passes(const callback *call) {
-    if (emu_validates()) emu_host_passed(call->clock);
+    if (emu_validates() && !call->captured) emu_host_passed(call->clock);
+}
+
+static void describe_callback(emu_task *task, emu_captured *captured) {
+    ((callback *)task)->captured = captured->calls_host = true;
 }
 
 static void validate_callback(callback *call, const emu_stream *stream) {
@@ -59,7 +64,7 @@ API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *arg
     if (status != 0) return status;
     callback *call = calloc(1, sizeof *call);
     if (call == NULL) abort();
-    call->task = (emu_task){.run = run_host_function, .slow = true, .finish = finish_callback, .describe = emu_describe_nothing, .routine = emu_routine()};
+    call->task = (emu_task){.run = run_host_function, .slow = true, .finish = finish_callback, .describe = describe_callback, .routine = emu_routine()};
     call->function = fn;
     call->argument = args;
     if (emu_validates() && emu_stream_runs(target)) validate_callback(call, target);
@@ -161,7 +166,7 @@ API aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallback
     if (target->subscriber == 0) return emu_fail(ACL_ERROR_RT_STREAM_NO_CB_REG, NULL, "aclrtSubscribeReport must come first");
     callback *call = calloc(1, sizeof *call);
     if (call == NULL) abort();
-    call->task = (emu_task){.run = run_callback, .slow = true, .finish = finish_callback, .describe = emu_describe_nothing, .routine = emu_routine()};
+    call->task = (emu_task){.run = run_callback, .slow = true, .finish = finish_callback, .describe = describe_callback, .routine = emu_routine()};
     call->function = fn;
     call->argument = userData;
     if (emu_validates() && emu_stream_runs(target)) validate_callback(call, target);

@@ -2,6 +2,7 @@
 #include "ascendcl/stream/capture.h"
 
 #include "ascendcl/core/api_entry.h"
+#include "ascendcl/validate/call_site.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,7 @@ uint32_t emu_capture_add(emu_capture *capture, emu_node node) {
         capture->nodes = grown(capture->nodes, capture->room, sizeof *capture->nodes);
     }
     node.group = capture->lanes[node.lane].group;
+    if (emu_validates()) node.captured.call = emu_waiting_call();
     for (uint32_t i = 0; i < node.captured.use_count; i++) node.captured.uses[i].node = capture->count;
     capture->nodes[capture->count] = node;
     capture->lanes[node.lane].last = capture->count;

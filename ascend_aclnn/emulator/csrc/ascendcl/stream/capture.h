@@ -19,7 +19,9 @@ typedef struct {
 } emu_use;
 
 /* How a task is run again and again. */
-typedef struct {
+typedef struct emu_captured emu_captured;
+
+struct emu_captured {
     emu_buffer step;         /* for the device process: a STEP_ word and its operands. Empty: the task's own `run` does it */
     emu_use *uses;
     uint32_t use_count, use_room;
@@ -34,7 +36,11 @@ typedef struct {
     emu_exchange *exchanges; /* with other ranks */
     size_t exchange_count;
     uint32_t site;
-} emu_captured;
+    uint64_t call;           /* the number of the captured call among those that wait, or 0 */
+    bool calls_host;         /* a function of the host, which comes after what its stream had before */
+    /* What it does to the order of the timeline that runs it, beside its accesses; or NULL. */
+    void (*order)(const emu_task *task, const emu_captured *captured, uint32_t timeline);
+};
 
 LINK void emu_captured_use(emu_captured *captured, emu_device *device, const void *address, uint64_t size, const char *name);
 LINK void emu_captured_step(emu_captured *captured, const uint64_t *words, size_t count);

@@ -39,6 +39,10 @@ typedef struct {
     emu_shared *shared; /* of an event shared with other processes: its recordings are in a table that they read */
     uint64_t capture;   /* the capture that recorded it last, which may have ended; under the captures' lock, */
     uint32_t node;      /* and the recording's node in it */
+    /* of --validate, for an external event, as calls and replays come; under events_lock */
+    emu_clock *clock;   /* what has passed with its record; NULL: there is none */
+    bool *owed;         /* waits (true) and resets that come before a later record, */
+    size_t owed_count;  /* the first of which is a wait */
 } emu_event;
 
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,6 +83,8 @@ static void free_event(void *object) {
     emu_event *event = object;
     drop_recording(event->latest);
     emu_shared_release(event->shared);
+    free(event->clock);
+    free(event->owed);
     free(event);
 }
 
@@ -384,7 +390,49 @@ static int run_external_reset(emu_task *task, emu_stream *stream) {
     return status;
 }
 
+typedef enum { EXTERNAL_RECORD, EXTERNAL_WAIT, EXTERNAL_RESET } external_action;
+
+/* A record ends the waits that came before it, and the resets behind them take it back. */
+static void pay(emu_event *event) {
+    size_t paid = 0;
+    while (paid < event->owed_count && (event->clock != NULL || !event->owed[paid])) {
+        if (!event->owed[paid++]) {
+            free(event->clock);
+            event->clock = NULL;
+        }
+    }
+    event->owed_count -= paid;
+    if (paid > 0) memmove(event->owed, event->owed + paid, event->owed_count * sizeof *event->owed);
+}
+
+/* What --validate knows of an external event. What a wait waits for that comes before its record is not known. */
+static void order_external(emu_event *event, external_action action, uint32_t timeline) {
+    emu_clock *clock = action == EXTERNAL_RECORD ? emu_clock_of(timeline) : NULL;
+    pthread_mutex_lock(&events_lock);
+    if (action == EXTERNAL_WAIT) emu_timeline_waits(timeline, event->owed_count == 0 ? event->clock : NULL);
+    if (action != EXTERNAL_RECORD && (event->owed_count > 0 || (action == EXTERNAL_WAIT && event->clock == NULL))) {
+        event->owed = realloc(event->owed, (event->owed_count + 1) * sizeof *event->owed);
+        if (event->owed == NULL) abort();
+        event->owed[event->owed_count++] = action == EXTERNAL_WAIT;
+    } else if (action != EXTERNAL_WAIT) {
+        free(event->clock);
+        event->clock = clock;
+        pay(event);
+    }
+    pthread_mutex_unlock(&events_lock);
+}
+
+static external_action action_of(const emu_task *task) {
+    return task->run == run_external_wait ? EXTERNAL_WAIT : task->run == run_external_reset ? EXTERNAL_RESET : EXTERNAL_RECORD;
+}
+
+static void order_captured(const emu_task *task, const emu_captured *captured, uint32_t timeline) {
+    (void)captured;
+    order_external(((const external_task *)task)->event, action_of(task), timeline);
+}
+
 static void describe_external(emu_task *task, emu_captured *captured) {
+    captured->order = order_captured;
     describe_event(((external_task *)task)->event,
                    task->run == run_external_wait ? ACL_MODEL_RI_TASK_EVENT_WAIT
                    : task->run == run_external_reset ? ACL_MODEL_RI_TASK_EVENT_RESET : ACL_MODEL_RI_TASK_EVENT_RECORD, captured);
@@ -419,6 +467,7 @@ static int record_event(aclrtEvent handle, aclrtStream stream_handle) {
     recording *record = new_recording(stream);
     record->references++; /* the task's */
     if (emu_validates()) record->clock = emu_clock_of(stream->timeline);
+    if (emu_validates() && is_external(event)) order_external(event, EXTERNAL_RECORD, stream->timeline);
     if (event->shared != NULL) {
         record->shared = event->shared;
         emu_shared_hold(record->shared);
@@ -508,7 +557,9 @@ static int wait_event(aclrtStream stream_handle, aclrtEvent handle) {
         drop_recording(record);
         return wait_elsewhere(stream, event);
     }
-    if (record != NULL && emu_validates()) emu_timeline_waits(stream->timeline, record->clock);
+    if (emu_validates() && is_external(event)) order_external(event, EXTERNAL_WAIT, stream->timeline);
+    else if (record != NULL && emu_validates()) emu_timeline_waits(stream->timeline, record->clock);
+    if (record == NULL && is_external(event)) return queue_external(event, stream, run_external_wait); /* a graph may record it */
     if (record != NULL && !record->done) emu_stream_poll(record->stream);
     if (record == NULL || record->done) {
         drop_recording(record);
@@ -540,6 +591,7 @@ API aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle) {
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "only events of aclrtCreateEventWithFlag can be reset");
     if (stream->capture != NULL)
         return is_external(event) ? queue_external(event, stream, run_external_reset) : check_reset(event, stream);
+    if (emu_validates() && is_external(event)) order_external(event, EXTERNAL_RESET, stream->timeline);
     set_latest(event, NULL);
     return 0;
 }

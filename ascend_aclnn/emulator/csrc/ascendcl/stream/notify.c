@@ -12,7 +12,9 @@ typedef struct {
     emu_device *device;
     uint32_t id;
     _Atomic bool set;
-    emu_clock *_Atomic clock; /* of --validate: what has passed with the record that no wait has taken back; NULL: not known */
+    /* of --validate, as calls come: */
+    emu_clock *_Atomic clock; /* what has passed with the record that no wait has taken back; NULL: there is none */
+    _Atomic uint32_t owed;    /* records that earlier waits take back */
 } emu_notify;
 
 static _Atomic uint32_t notify_ids;
@@ -125,11 +127,26 @@ static int run_wait(emu_task *task, emu_stream *stream) {
     return status;
 }
 
-/* A wait that is queued before its record takes the order with it that is not known. */
-static void validate_notify(emu_notify *notify, const emu_stream *stream, bool waits) {
-    emu_clock *clock = atomic_exchange(&notify->clock, waits ? NULL : emu_clock_of(stream->timeline));
-    if (waits) emu_timeline_waits(stream->timeline, clock);
+/* What a wait waits for that is queued before its record is not known. */
+static void validate_notify(const notify_task *item, uint32_t timeline) {
+    emu_notify *notify = item->notify;
+    bool waits = item->task.run == run_wait;
+    emu_clock *clock = NULL;
+    if (!waits && notify->owed > 0) notify->owed--;
+    else clock = atomic_exchange(&notify->clock, waits ? NULL : emu_clock_of(timeline));
+    if (waits) emu_timeline_waits(timeline, clock);
+    if (waits && clock == NULL) notify->owed++;
     free(clock);
+}
+
+static void order_notify(const emu_task *task, const emu_captured *captured, uint32_t timeline) {
+    (void)captured;
+    validate_notify((const notify_task *)task, timeline);
+}
+
+static void describe_notify(emu_task *task, emu_captured *captured) {
+    (void)task;
+    captured->order = order_notify;
 }
 
 static int queue_notify(aclrtNotify handle, aclrtStream stream_handle, uint32_t timeout, int (*run)(emu_task *, emu_stream *)) {
@@ -143,12 +160,12 @@ static int queue_notify(aclrtNotify handle, aclrtStream stream_handle, uint32_t 
                         stream->device->id);
     notify_task *item = calloc(1, sizeof *item);
     if (item == NULL) abort();
-    item->task = (emu_task){.run = run, .slow = run == run_wait, .finish = finish_notify, .describe = emu_describe_nothing, .routine = emu_routine()};
+    item->task = (emu_task){.run = run, .slow = run == run_wait, .finish = finish_notify, .describe = describe_notify, .routine = emu_routine()};
     item->notify = notify;
     emu_object_hold(notify);
     item->serial = emu_handle_serial(handle);
     item->timeout = timeout;
-    if (emu_validates() && emu_stream_runs(stream)) validate_notify(notify, stream, run == run_wait);
+    if (emu_validates() && emu_stream_runs(stream)) validate_notify(item, stream->timeline);
     return emu_stream_enqueue(stream, &item->task);
 }
 

@@ -307,6 +307,11 @@ uint64_t emu_waiting_call(void) {
     return waiting;
 }
 
+void emu_waiting_as(uint64_t call) {
+    waits_now = false;
+    waiting = call;
+}
+
 static __thread uint32_t uncounted; /* how many callers have said so */
 
 API void aclemuCountWaits(int32_t counts) {

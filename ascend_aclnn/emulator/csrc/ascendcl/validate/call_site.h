@@ -20,6 +20,8 @@ LINK bool emu_site_is_python(uint32_t site);
 
 /* Where this thread is in a call that waits: its number among those of the process, in the order in which they began; else 0. */
 uint64_t emu_waiting_call(void);
+/* The thread goes on as in an earlier call that waited, by its number; 0: as in none. */
+void emu_waiting_as(uint64_t call);
 /* Whether that call waits and counts for nothing: it is the one that ASCEND_EMULATOR_VALIDATE_DELETE says, or the thread said so
  * (aclemuCountWaits). */
 bool emu_waiting_is_deleted(void);
