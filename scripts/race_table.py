@@ -141,6 +141,46 @@ def graphs() -> None:
     cann.aclmdlRIDestroy(model)
 
 
+def signals() -> None:
+    """A graph that waits for a stream by an external event, and tells two streams by a notify and a value."""
+    import ctypes
+
+    import emulator_client
+
+    cann = emulator_client.Cann()
+    work, before, notified, told = (cann.create("aclrtCreateStream") for _ in range(4))
+    given = cann.create("aclrtCreateEventWithFlag", 32)
+    notify, flag = cann.create("aclrtCreateNotify", 0), cann.tensor(np.zeros(1, np.int64)).address
+    w, x, y, z, u = (cann.tensor(np.ones((4, 8), np.float32)) for _ in range(5))
+
+    def multiply(source: Any, out: Any, stream: int) -> None:
+        executor, _ = cann.prepare("aclnnMul", source, source, out)
+        cann.aclnnMul(None, 0, executor, stream)
+
+    cann.aclmdlRICaptureBegin(work, 0)
+    cann.aclrtStreamWaitEvent(work, given)
+    cann.aclrtResetEvent(given, work)
+    multiply(x, y, work)
+    cann.aclrtRecordNotify(notify, work)
+    cann.aclrtValueWrite(flag, 1, 0, work)
+    model = ctypes.c_void_p()
+    cann.aclmdlRICaptureEnd(work, ctypes.byref(model))
+    for _ in range(2):
+        multiply(w, x, before)
+        cann.aclrtRecordEvent(given, before)
+        cann.aclmdlRIExecuteAsync(model, work)
+        cann.aclrtWaitAndResetNotify(notify, notified, 0)
+        multiply(y, z, notified)
+        cann.aclrtValueWait(flag, 1, 1, told)
+        cann.aclrtValueWrite(flag, 0, 0, told)
+        multiply(y, u, told)
+        for stream in (notified, told):
+            cann.aclrtSynchronizeStream(stream)
+    cann.read(z)
+    cann.aclrtSynchronizeDevice()
+    cann.aclmdlRIDestroy(model)
+
+
 def shared() -> None:
     """Two processes that write and read the same memory in turns, by events that they share."""
     import ctypes
@@ -346,6 +386,7 @@ PROGRAMS = {
     "streams": Program(streams, options=("--streams", "deferred")),
     "pinned": Program(pinned),
     "graphs": Program(graphs),
+    "signals": Program(signals, least="8.5.0"),
     "shared memory": Program(shared, ranks=2, least="9.0.0"),
     **{f"training, queue {mode}": Program(training, True, queue=mode) for mode in "012"},
     "ddp": Program(ddp, True, 2),

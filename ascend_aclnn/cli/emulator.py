@@ -160,7 +160,7 @@ def add_validation(command: argparse.ArgumentParser, what: str) -> None:
         "--validate",
         type=validation.parse,
         nargs="?",
-        const=",".join(validation.KINDS),
+        const=",".join(validation.USUAL),
         metavar="LIST",
         help=f"{what} (sync), and wrong use of memory and handles (memory); exit with status 1 if there is any "
         "(default: memory,sync)",

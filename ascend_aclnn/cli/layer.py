@@ -93,6 +93,8 @@ def _run(options: argparse.Namespace) -> int:
         )
         return 2
     if options.validate is not None:
+        if not set(options.validate.split(",")) <= set(validation.USUAL):
+            raise ValueError(f"--validate={options.validate}: the layer sees {' and '.join(validation.USUAL)} only")
         return _validated(options, program)
     if options.check is None and options.report is None and options.profile is None:
         variables = _variables(options, options.record, options.data)

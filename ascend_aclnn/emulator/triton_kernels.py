@@ -101,6 +101,7 @@ def extend(interpreter: Any) -> None:
                 self.grid = self.grid(values)
             fixed = {name: _Address(value) if _is_of_device(value) else value for name, value in values.items()}
             _run_in_graph(self.fn.__name__, functools.partial(run, self, **fixed), captured)
+            _count_as_used(self.fn.__name__, values)
             return
         with _uncounted():
             for device in devices:
@@ -266,7 +267,10 @@ def _compared(name: str, values: Mapping[str, Any]) -> Iterator[None]:
         yield
     finally:
         _watched = None
-    starts, ends, kinds = accesses.ranges()
+    _compare(runtime, name, tensors, *accesses.ranges())
+
+
+def _compare(runtime: Any, name: str, tensors: Mapping[str, Any], starts: Any, ends: Any, kinds: Any) -> None:
     # Pointers lead into the tensor that begins last before them.
     begins = sorted((value.data_ptr(), argument) for argument, value in tensors.items())
     of = np.maximum(np.searchsorted(np.array([at for at, _ in begins], np.uint64), starts, "right"), 1) - 1
@@ -279,6 +283,16 @@ def _compared(name: str, values: Mapping[str, Any]) -> Iterator[None]:
     status = compare(stream, name.encode(), arguments.encode(), launched, starts.size)
     if status != 0:
         raise RuntimeError(f"the kernel {name} cannot be compared with other launches: status {status}")
+
+
+def _count_as_used(name: str, values: Mapping[str, Any]) -> None:
+    """What an interpreted kernel of a graph accesses is not known before it has run: it may write all of its tensors."""
+    runtime = library.already_loaded("libascendcl.so") if _validates() else None
+    tensors = {argument: value for argument, value in values.items() if _is_of_device(value)}
+    if runtime is None or not tensors:
+        return
+    starts = np.array([tensor.data_ptr() for tensor in tensors.values()], np.uint64)
+    _compare(runtime, name, tensors, starts, starts + np.uint64(1), np.ones(starts.size, np.uint32))
 
 
 # ---------------------------------------------------------------------------------------------------- graphs

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, Optional, Union
 
 from ascend_aclnn.emulator import order
 
-KINDS = ("memory", "sync")
+USUAL = ("memory", "sync")  # what --validate without a list means
+KINDS = (*USUAL, "host")
 VARIABLE, REPORT = "ASCEND_EMULATOR_VALIDATE", "ASCEND_EMULATOR_VALIDATE_REPORT"
 SUPPRESS, QUIET = "ASCEND_EMULATOR_VALIDATE_SUPPRESS", "ASCEND_EMULATOR_VALIDATE_QUIET"
 STOP = "ASCEND_EMULATOR_VALIDATE_STOP"
@@ -36,7 +37,7 @@ def parse(text: str) -> str:
     unknown = [word for word in words if word not in KINDS]
     if unknown:
         raise argparse.ArgumentTypeError(
-            f"{text} is not a list of {' and '.join(KINDS)}; write --validate=LIST -- PROGRAM"
+            f"{text} is not a list of {', '.join(KINDS[:-1])} and {KINDS[-1]}; write --validate=LIST -- PROGRAM"
         )
     return ",".join(word for word in KINDS if word in words)
 

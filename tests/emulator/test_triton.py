@@ -316,6 +316,47 @@ def body_compared(cann: Cann) -> None:
         cann.aclrtDestroyStream(stream)
 
 
+def body_captured(cann: Cann) -> None:
+    """What only an interpreted kernel of a graph writes is read."""
+    stream, captured = cann.create("aclrtCreateStream"), True
+
+    class Npu:
+        device = staticmethod(contextlib.nullcontext)
+        current_stream = staticmethod(lambda _: SimpleNamespace(npu_stream=stream))
+        is_current_stream_capturing = staticmethod(lambda: captured)
+
+    sys.modules.update(stand_ins())
+    sys.modules["torch"] = SimpleNamespace(Tensor=OnDevice, npu=Npu)  # type: ignore[assignment]
+    interpreter = sys.modules["triton.runtime.interpreter"]
+    triton_kernels.extend(interpreter)
+
+    def count(y_ptr: Any) -> None:
+        np.frombuffer((ctypes.c_float * 32).from_address(y_ptr.data_ptr()), np.float32)[:] = np.arange(32)
+
+    fresh = cann.malloc(128)
+    y, z = cann.describe((4, 8), np.float32, fresh), cann.tensor(np.zeros((4, 8), np.float32))
+    cann.aclmdlRICaptureBegin(stream, 0)
+    interpreter.InterpretedFunction(count)[(1,)](OnDevice(fresh))
+    graph = ctypes.c_void_p()
+    cann.aclmdlRICaptureEnd(stream, ctypes.byref(graph))
+    captured = False
+    cann.aclmdlRIExecuteAsync(graph, stream)
+    executor, size = cann.prepare("aclnnMul", y, y, z)
+    cann.launch("aclnnMul", executor, size, stream)
+    cann.aclrtSynchronizeStream(stream)
+    assert cann.read(z).ravel().tolist() == [float(n * n) for n in range(32)]
+    cann.aclmdlRIDestroy(graph)
+    cann.aclDestroyTensor(y)
+    cann.aclrtFree(fresh)
+    cann.aclrtDestroyStream(stream)
+
+
+@pytest.mark.own_validation
+def test_what_an_interpreted_kernel_of_a_graph_writes_is_written(emulator_home: Path) -> None:
+    done = run_body(body_captured, emulator_home, ASCEND_EMULATOR_VALIDATE="sync,memory", ASCEND_EMULATOR_CANN=NEWEST)
+    assert done.returncode == 0 and "never written" not in done.stderr and ": 0 findings" in done.stderr, done.stderr
+
+
 @pytest.mark.own_validation
 def test_interpreted_kernels_are_compared_with_launches(emulator_home: Path) -> None:
     """By the bytes that they touch; the interpreter's own waiting is no order, which a device would not have."""

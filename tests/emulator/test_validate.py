@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import functools
 import json
 import mmap
@@ -21,6 +22,7 @@ from typing import Any, Optional
 import numpy as np
 import pytest
 from emulator_client import H2D, NEWEST, Cann, Location, Property, Tensor, run_body
+from process_tools import wait_until
 from requirements import needs_torch_npu
 
 from ascend_aclnn import cli
@@ -291,6 +293,141 @@ def test_reads_of_unwritten_memory(emulator_home: Path) -> None:
     )
 
 
+def body_large(cann: Cann) -> None:
+    """What is read of large memory that was never written; a copy of it moves that along."""
+    fresh, copied = (cann.malloc(40 << 20) for _ in range(2))
+    found = np.empty(64, np.uint8)
+    stream = cann.create("aclrtCreateStream")
+    cann.aclrtMemcpyAsync(copied, 40 << 20, fresh, 40 << 20, 3, stream)
+    cann.aclrtMemsetAsync(fresh + (36 << 20), 32, 1, 32, stream)
+    cann.aclrtSynchronizeStream(stream)
+    for address in (copied + (36 << 20), fresh + (36 << 20), fresh + (8 << 20)):
+        cann.aclrtMemcpy(found.ctypes.data, 64, address, 64, 2)
+        assert (found[32:] == 0xA5).all() and (found[:32] == (1 if address == fresh + (36 << 20) else 0xA5)).all()
+    for address in (fresh, copied):
+        cann.aclrtFree(address)
+    cann.aclrtDestroyStream(stream)
+
+
+def test_unwritten_memory_is_poisoned_where_it_is_read(emulator_home: Path) -> None:
+    found = [line for line in lines(emulator_home, body_large) if "memory/unwritten-read" in line]
+    assert found and all("aclrtMemcpy src" in line for line in found)
+
+
+HOST_ACCESS = re.compile(
+    r"EMULATOR_VALIDATE: sync/host-access: the host \((\S+) in (\w+)[^()]*\) uses what (\w+) dst \(copy \d+ of stream"
+)
+
+
+def body_host(cann: Cann) -> None:
+    """Copies to pinned memory that the host uses; a line on standard error stands before each."""
+
+    def begin(name: str) -> None:
+        cann.aclrtSynchronizeDevice()
+        print("===", name, file=sys.stderr, flush=True)
+
+    faulthandler.enable()  # a handler of the program's
+    stream, other = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream")
+    x, size = cann.tensor(np.arange(4096, dtype=np.float32)), 4 * 4096
+    host, second = (cann.create("aclrtMallocHost", size) for _ in range(2))
+    array, beside = (np.ctypeslib.as_array((ctypes.c_float * 4096).from_address(at)) for at in (host, second))
+    event = cann.create("aclrtCreateEvent")
+
+    def copy(count: int = size, offset: int = 0) -> None:
+        cann.aclrtMemcpyAsync(host + offset, count, x.address + offset, count, 2, stream)
+
+    def read() -> float:
+        return float(array[5])
+
+    def write() -> None:
+        array[5] = 7
+
+    begin("waited for")
+    copy()
+    beside[:] = 1
+    cann.aclrtSynchronizeStream(stream)
+    assert read() == 5
+    copy()
+    cann.aclrtRecordEvent(event, stream)
+    cann.aclrtSynchronizeEvent(event)
+    assert (array == np.arange(4096)).all()
+    begin("read")
+    copy()
+    read()
+    read()
+    begin("done, and not waited for")
+    array[:] = 9
+    copy()
+    cann.aclrtSynchronizeStream(other)
+    with open("/proc/self/mem", "rb", buffering=0) as memory:
+        wait_until(lambda: os.pread(memory.fileno(), 4, host + 20) == struct.pack("f", 5), "the copy")
+    read()
+    begin("written")
+    copy()
+    write()
+    begin("beside it")  # of a page of which the copy writes a part
+    copy(16)
+    assert read() == 7 or read() == 5
+    begin("in a graph")
+    cann.aclmdlRICaptureBegin(stream, 0)
+    copy()
+    model = ctypes.c_void_p()
+    cann.aclmdlRICaptureEnd(stream, ctypes.byref(model))
+    assert read() == 7 or read() == 5
+    cann.aclmdlRIExecuteAsync(model, stream)
+    read()
+    begin("several copies")
+    for at in range(0, size, 1024):
+        copy(1024, at)
+    array.sum()
+    begin("in a child")
+    copy()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if read() >= 0 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    begin("freed")
+    copy()
+    cann.aclrtSynchronizeStream(stream)
+    for address in (host, second):
+        cann.aclrtFreeHost(address)
+    cann.aclmdlRIDestroy(model)
+    cann.aclrtDestroyEvent(event)
+    for each in (stream, other):
+        cann.aclrtDestroyStream(each)
+
+
+@pytest.mark.parametrize("release", [None, pytest.param("9.0.0", marks=pytest.mark.long)])
+def test_what_the_host_uses_too_early(emulator_home: Path, release: Optional[str]) -> None:
+    settings = {} if release is None else {"ASCEND_EMULATOR_CANN": release}
+    done = run_body(body_host, emulator_home, ASCEND_EMULATOR_VALIDATE="sync,memory,host", **settings)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in done.stderr.splitlines():
+        match = HOST_ACCESS.match(line)
+        if line.startswith("==="):
+            found[line[4:]] = []
+        elif match:
+            assert match[1].startswith("test_validate.py:")
+            found[list(found)[-1]].append((match[2], match[3]))
+        else:
+            assert "EMULATOR_VALIDATE: " not in line or " findings" in line or " times: " in line or "leak" in line, (
+                line
+            )
+    copied = "aclrtMemcpyAsync"
+    assert found == {
+        "waited for": [],
+        "read": [("read", copied)],
+        "done, and not waited for": [("read", copied)],
+        "written": [("write", copied)],
+        "beside it": [],
+        "in a graph": [("read", copied)],
+        "several copies": [("body_host", copied)],
+        "in a child": [],
+        "freed": [],
+    }, done.stderr
+
+
 def body_moves(cann: Cann) -> None:
     """What was never written is moved about; a line on standard error stands before each launch that uses a part of it."""
     s = Streams(cann)
@@ -407,7 +544,11 @@ for name, text in re.findall(r"^### (\\S+)$.*?```python\\n(.*?)```", open(sys.ar
 def test_examples_of_the_page(emulator_home: Path, tmp_path: Path, release: Optional[str]) -> None:
     """All in one process; each causes its own finding and no other."""
     file = tmp_path / "findings.json"
-    options = ("--validate", f"--validate-json={file}", *([] if release is None else [f"--cann={release}"]))
+    options = (
+        "--validate=memory,sync,host",
+        f"--validate-json={file}",
+        *([] if release is None else [f"--cann={release}"]),
+    )
     done = run(sys.executable, "-c", RUN_EXAMPLES, str(PAGE), options=options)
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
     found: dict[str, set[str]] = {}
@@ -623,13 +764,13 @@ def body_graph_orders(cann: Cann) -> None:
             lambda stream: (cann.aclrtStreamWaitEvent(stream, event), cann.aclrtResetEvent(event, stream)),
         ),
     }
-    for name, (signal, wait) in signals.items():
+    for name, (tell, wait) in signals.items():
         s = Streams(cann)  # a finding of streams that is like an earlier one is not told again
         every.append(s)
         write = functools.partial(s.multiply, s.x, s.y, s.first)
         read = functools.partial(s.multiply, s.y, s.z, s.second)
         for ordered in (True, False):
-            give, take = functools.partial(signal, s.first), functools.partial(wait, s.second)
+            give, take = functools.partial(tell, s.first), functools.partial(wait, s.second)
             writes, reads = ([write, give], [take, read]) if ordered else ([give, write], [read, take])
             begin(f"a graph gives a {name} {ordered}")
             cann.aclmdlRIExecuteAsync(capture(s.first, *writes), s.first)
@@ -649,6 +790,14 @@ def body_graph_orders(cann: Cann) -> None:
             cann.aclrtSynchronizeDevice()
     s, entered = Streams(cann), threading.Event()
     every.append(s)
+    begin("a value that a fill has taken back")
+    cann.aclrtValueWrite(flag, 7, 0, s.first)
+    cann.aclrtSynchronizeStream(s.first)
+    cann.aclrtMemset(flag, 8, 0, 8)
+    cann.aclrtValueWait(flag, 7, 1, s.second)
+    s.multiply(s.x, s.y, s.first)
+    cann.aclrtValueWrite(flag, 7, 0, s.first)
+    s.multiply(s.y, s.z, s.second)
     function = HOST_FUNCTION(lambda _: entered.set())
     call = functools.partial(cann.aclrtLaunchHostFunc, s.first, function, None)
     multiply = functools.partial(s.multiply, s.x, s.y, s.first)
@@ -703,7 +852,9 @@ def body_graph_orders(cann: Cann) -> None:
 
 @pytest.mark.parametrize("release", [NEWEST, pytest.param("8.5.0", marks=pytest.mark.long)])
 def test_what_graphs_order_with_other_streams(emulator_home: Path, release: str) -> None:
-    done = run_body(body_graph_orders, emulator_home, ASCEND_EMULATOR_VALIDATE="sync,memory", ASCEND_EMULATOR_CANN=release)
+    done = run_body(
+        body_graph_orders, emulator_home, ASCEND_EMULATOR_VALIDATE="sync,memory", ASCEND_EMULATOR_CANN=release
+    )
     assert done.returncode == 0, done.stderr
     found: dict[str, set[str]] = {}
     for line in done.stderr.splitlines():
@@ -712,7 +863,7 @@ def test_what_graphs_order_with_other_streams(emulator_home: Path, release: str)
         elif re.match(r"EMULATOR_VALIDATE: \w+/", line) and "memory/leak" not in line and " times: " not in line:
             list(found.values())[-1].add(line.split(": ")[1])
     raw, waw = "sync/read-after-write", "sync/write-after-write"
-    expected: dict[str, set[str]] = {"end": set()}
+    expected: dict[str, set[str]] = {"a value that a fill has taken back": set(), "end": set()}
     for name in ("notify", "value", "external event"):
         expected[f"a {name} that is given later"] = set()
         for does in ("gives", "takes"):
@@ -937,7 +1088,7 @@ def test_samples_have_no_finding(emulator_home: Path, sample: str) -> None:
 
 @pytest.mark.parametrize(
     "programs",
-    [("streams",), pytest.param(("pinned", "graphs"), marks=pytest.mark.long)],
+    [("streams",), pytest.param(("pinned", "graphs", "signals"), marks=pytest.mark.long)],
 )
 def test_deleted_waits_are_found(emulator_home: Path, programs: tuple[str, ...]) -> None:
     """A short version of scripts/race_table.py."""
@@ -1005,8 +1156,10 @@ def test_signals_reach_the_program(emulator_home: Path) -> None:
 def test_an_unknown_kind_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["emulator", "run", "--validate=sink", "--", "true"])
-    assert "sink is not a list of memory and sync" in capsys.readouterr().err
+    assert "sink is not a list of memory, sync and host" in capsys.readouterr().err
     assert validation.parse("sync,memory") == "memory,sync"
+    assert cli.main(["layer", "run", "--validate=sync,host", "--", "true"]) != 0
+    assert "the layer sees memory and sync only" in capsys.readouterr().err
 
 
 @pytest.mark.clients

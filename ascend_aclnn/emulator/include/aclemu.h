@@ -85,7 +85,8 @@ int32_t aclemuDevicePid(int32_t device);
 
 /* For clients that do the work of launches themselves, as interpreters of kernels do. Under --validate a launch that they have done is
  * compared as if the stream had got it now: `name` in full, and bytes that it reads (kind 0), reads and writes (1), writes (2), each with
- * the number of its argument among `arguments`, which spaces separate. A status; 0 too where nothing is validated. */
+ * the number of its argument among `arguments`, which spaces separate. Where the stream is captured, the launch is still to come with
+ * each replay: the allocations count as written, and nothing is compared. A status; 0 too where nothing is validated. */
 typedef struct {
     const void *address;
     uint64_t size;

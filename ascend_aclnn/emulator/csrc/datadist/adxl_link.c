@@ -113,9 +113,8 @@ static bool send_range(int socket, adxl_range range, uint64_t until) {
 
 static bool receive_range(int socket, adxl_range range, uint64_t until) {
     void *data = (void *)(uintptr_t)range.address;
-    bool received = receive_all(socket, data, range.size, until);
     if (emu_validates()) emu_validate_written(data, range.size);
-    return received;
+    return receive_all(socket, data, range.size, until);
 }
 
 /* Holds all of the ranges, or none. */

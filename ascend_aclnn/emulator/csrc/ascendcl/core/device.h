@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #define EMU_OPTIONS 4
 
@@ -102,5 +103,10 @@ int emu_move_up(int fd);
 /* The context's value of an option, else the process's; 0 when it was never set. */
 LINK int64_t emu_option(const emu_context *context, int option);
 extern int64_t emu_process_options[EMU_OPTIONS];
+
+/* In bytes. Kernels for Kunpeng often have pages of 64 KB. */
+static inline uint64_t emu_page_size(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
+
+static inline uint64_t emu_whole_pages(uint64_t size) { return (size + emu_page_size() - 1) / emu_page_size() * emu_page_size(); }
 
 #endif

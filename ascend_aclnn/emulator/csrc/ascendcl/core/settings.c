@@ -80,8 +80,6 @@ static int visible_devices(int devices) {
     return count;
 }
 
-#define POISON 0xa5 /* what memory holds that was never written, under --validate=memory */
-#define MOST_POISON (16ull << 20) /* at its start: a program that takes the whole device would fill the host's memory */
 
 static char directory[4096]; /* where the libraries are */
 
@@ -133,7 +131,8 @@ static unsigned parse_validate(const char *text) {
         size_t length = strcspn(at, ",");
         if (length == 4 && strncmp(at, "sync", length) == 0) result |= VALIDATE_SYNC;
         else if (length == 6 && strncmp(at, "memory", length) == 0) result |= VALIDATE_MEMORY;
-        else refuse("ASCEND_EMULATOR_VALIDATE", text, "a list of memory and sync, as memory,sync");
+        else if (length == 4 && strncmp(at, "host", length) == 0) result |= VALIDATE_HOST;
+        else refuse("ASCEND_EMULATOR_VALIDATE", text, "a list of memory, sync and host, as memory,sync");
         at += length;
     }
     return result;
@@ -165,11 +164,6 @@ static void read_settings(void) {
     const char *fill = getenv("ASCEND_EMULATOR_FILL");
     settings.fill = fill != NULL && *fill != 0 ? (int)(strtol(fill, NULL, 0) & 0xff) : -1;
     settings.validate = parse_validate(getenv("ASCEND_EMULATOR_VALIDATE"));
-    settings.most_filled = UINT64_MAX;
-    if ((settings.validate & VALIDATE_MEMORY) != 0 && settings.fill < 0) {
-        settings.fill = POISON;
-        settings.most_filled = MOST_POISON;
-    }
     const char *workspace = getenv("ASCEND_EMULATOR_WORKSPACE");
     uint64_t bytes = 0;
     if (workspace != NULL && *workspace != 0 && !parse_bytes(workspace, &bytes))

@@ -9,7 +9,7 @@
 typedef enum { STREAMS_BACKGROUND, STREAMS_EAGER, STREAMS_DEFERRED } emu_stream_mode;
 
 /* What --validate looks for. */
-enum { VALIDATE_SYNC = 1, VALIDATE_MEMORY = 2 };
+enum { VALIDATE_SYNC = 1, VALIDATE_MEMORY = 2, VALIDATE_HOST = 4 };
 
 /* How tensors at device addresses that are not 32-byte aligned are treated. */
 typedef enum { ALIGNMENT_WARN, ALIGNMENT_ALLOW, ALIGNMENT_REFUSE } emu_alignment;
@@ -40,7 +40,6 @@ typedef struct {
     bool repeatable;       /* aclSetAclOpExecutorRepeatable is not always refused */
     int launch_delay;      /* milliseconds that phase two takes on threads other than the program's first */
     int fill;              /* byte that new device memory is filled with, -1: not filled */
-    uint64_t most_filled;  /* bytes of each allocation; what is behind them is zero */
     int64_t workspace;     /* bytes of workspace that phase one returns; -1: by the device process's rule */
 } emu_settings;
 

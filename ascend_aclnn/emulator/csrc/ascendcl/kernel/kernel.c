@@ -268,17 +268,23 @@ typedef struct {
     uint64_t address, reads, writes;
 } pointer;
 
+/* A kernel may read and write all of an allocation. */
+static void use_block(emu_device *home, const void *address) {
+    const uint8_t *start;
+    uint64_t size;
+    if (home != NULL && emu_memory_own_block(home, address, &start, &size)) emu_validate_used(start, size);
+}
+
 /* Pins what a kernel's pointers point to. Where it is not declared what the kernel accesses, whole allocations count as written. */
 static int pin_all(emu_device *device, kernel_launch *l, const pointer *pointers, size_t count) {
     for (size_t i = 0; i < count; i++) {
         void *address = (void *)(uintptr_t)pointers[i].address;
-        uint64_t offset, size, reads = pointers[i].reads, writes = pointers[i].writes, most = reads > writes ? reads : writes;
+        uint64_t offset, reads = pointers[i].reads, writes = pointers[i].writes, most = reads > writes ? reads : writes;
         emu_device *home;
-        const uint8_t *start;
         int status = emu_operand_pin(device, address, reads != UNDECLARED && most > 0 ? most : 1, "an argument of a kernel", &home, &offset);
         if (status != 0) return status;
         l->addresses[l->count++] = address;
-        if (emu_validates() && reads == UNDECLARED && emu_memory_own_block(home, address, &start, &size)) emu_validate_written(start, size);
+        if (emu_validates() && reads == UNDECLARED) use_block(home, address);
     }
     return 0;
 }
@@ -295,8 +301,8 @@ static void validate_launch(const char *name, kernel_launch *l, const pointer *p
     if (l->accesses == NULL) abort();
     for (size_t i = 0; i < count; i++) {
         const void *address = (const void *)(uintptr_t)pointers[i].address;
-        const emu_access read = {ACCESS_READ, address, pointers[i].reads, 1, 0, arguments, -1, MOVES_NOTHING, false};
-        const emu_access write = {ACCESS_WRITE, address, pointers[i].writes, 1, 0, arguments, -1, MOVES_NOTHING, false};
+        const emu_access read = {ACCESS_READ, address, pointers[i].reads, 1, 0, arguments, -1, MOVES_NOTHING, false, false};
+        const emu_access write = {ACCESS_WRITE, address, pointers[i].writes, 1, 0, arguments, -1, MOVES_NOTHING, false, false};
         bool known = read.size != UNDECLARED; /* both sizes are declared, or neither */
         if (known && read.size > 0) l->accesses[l->access_count++] = read;
         if (known && write.size > 0) l->accesses[l->access_count++] = write;
@@ -311,7 +317,11 @@ API int32_t aclemuCompareLaunch(void *handle, const char *name, const char *argu
     EMU_HELD emu_stream *stream = NULL;
     if (name == NULL || arguments == NULL || (accesses == NULL && count > 0)) return emu_null_argument(name == NULL ? "name" : arguments == NULL ? "arguments" : "accesses");
     int status = emu_stream_acquire(handle, &stream);
-    if (status != 0 || !emu_validates() || !emu_stream_runs(stream)) return status;
+    if (status != 0 || !emu_validates()) return status;
+    if (!emu_stream_runs(stream)) {
+        for (size_t i = 0; i < count; i++) use_block(emu_memory_device(accesses[i].address), accesses[i].address);
+        return 0;
+    }
     name = emu_lasting(name, strlen(name));
     arguments = emu_lasting(arguments, strlen(arguments));
     emu_access *list = calloc(count + 1, sizeof *list);
@@ -322,7 +332,7 @@ API int32_t aclemuCompareLaunch(void *handle, const char *name, const char *argu
             argument += strcspn(argument, " ");
             argument += *argument == ' ';
         }
-        list[i] = (emu_access){(emu_access_kind)accesses[i].kind, accesses[i].address, accesses[i].size, 1, 0, argument, -1, MOVES_NOTHING, false};
+        list[i] = (emu_access){(emu_access_kind)accesses[i].kind, accesses[i].address, accesses[i].size, 1, 0, argument, -1, MOVES_NOTHING, true, false};
     }
     emu_call_site_note(name);
     emu_validate_task(stream->timeline, name, emu_call_site(), list, count);

@@ -2,11 +2,13 @@
 #include "ascendcl/core/activity.h"
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/settings.h"
+#include "ascendcl/memory/host_mapping.h"
 #include "ascendcl/memory/host_memory.h"
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/memory/peers.h"
 #include "ascendcl/stream/stream.h"
 #include "ascendcl/validate/call_site.h"
+#include "ascendcl/validate/host_watch.h"
 #include "ascendcl/validate/validate.h"
 #include "protocol.h"
 
@@ -25,11 +27,23 @@ typedef struct {
     uint8_t staged[];                       /* a copy of the source's bytes, when its owner may change them at once */
 } copy_task;
 
+/* Of pinned memory, whose pages may be closed (--validate=host). */
+static void fill_host(uint8_t *dst, int value, size_t size) {
+    uint8_t bytes[4096];
+    memset(bytes, value, sizeof bytes);
+    for (size_t at = 0; at < size; at += sizeof bytes) emu_watch_write(dst + at, bytes, size - at < sizeof bytes ? size - at : sizeof bytes);
+}
+
 static void copy_now(const copy_task *copy) {
     for (size_t row = 0; row < copy->height; row++) {
         uint8_t *dst = copy->dst + row * copy->dpitch;
-        if (copy->src == NULL) memset(dst, copy->value, copy->width);
-        else memmove(dst, copy->src + row * copy->spitch, copy->width);
+        const uint8_t *src = copy->src != NULL ? copy->src + row * copy->spitch : NULL;
+        bool to_host = copy->dst_host_pinned || copy->dst_on_host;
+        if (src == NULL && to_host) fill_host(dst, copy->value, copy->width);
+        else if (src == NULL) memset(dst, copy->value, copy->width);
+        else if (to_host) emu_watch_write(dst, src, copy->width);
+        else if (copy->src_host_pinned || copy->src_on_host) emu_watch_read(dst, src, copy->width);
+        else memmove(dst, src, copy->width);
     }
 }
 
@@ -78,8 +92,20 @@ static int run_captured(emu_task *task, emu_stream *stream) {
 
 static size_t list_accesses(const copy_task *copy, const char *dst, emu_access *accesses);
 
+/* Pinned memory that a queued copy writes, where its pages hold nothing else, and have no second address. */
+static void watch_target(uint32_t timeline, const char *routine, uint32_t site, const emu_access *target) {
+    uint64_t start, size;
+    if ((emu_config()->validate & VALIDATE_HOST) == 0 || !emu_host_allocation(target->address, &start, &size) || emu_host_mapped(target->address) != NULL) return;
+    emu_validate_target(timeline, routine, site, target, start, start + emu_whole_pages(size));
+}
+
+static void watch_host(const copy_task *copy, uint32_t timeline, uint32_t site, const emu_access *accesses, size_t count) {
+    if (copy->src_host_pinned || copy->src_on_host) emu_validate_source(timeline, copy->task.routine, site, accesses);
+    if ((copy->dst_host_pinned || copy->dst_on_host) && timeline != EMU_HOST_TIMELINE) watch_target(timeline, copy->task.routine, site, &accesses[count - 1]);
+}
+
 static void order_copy(const emu_task *task, const emu_captured *captured, uint32_t timeline) {
-    emu_validate_source(timeline, task->routine, captured->site, captured->accesses);
+    watch_host((const copy_task *)task, timeline, captured->site, captured->accesses, captured->access_count);
 }
 
 static void describe_copy(emu_task *task, emu_captured *captured) {
@@ -106,7 +132,7 @@ static void describe_copy(emu_task *task, emu_captured *captured) {
         if (captured->accesses == NULL) abort();
         captured->access_count = list_accesses(copy, copy->src == NULL ? "devPtr" : "dst", captured->accesses);
         captured->site = emu_call_site();
-        if (copy->src_host_pinned) captured->order = order_copy;
+        if (copy->src_host_pinned || copy->dst_host_pinned) captured->order = order_copy;
     }
     copy->dst_on_host = copy->dst_host_pinned;
     copy->src_on_host = copy->src_host_pinned;
@@ -215,8 +241,8 @@ static size_t list_accesses(const copy_task *copy, const char *dst, emu_access *
     size_t count = 0;
     bool dst_known = copy->dst_device != NULL || emu_host_pin(copy->dst, 0), src_known = copy->src_device != NULL || (copy->src != NULL && emu_host_pin(copy->src, 0));
     emu_moves moves = copy->dst_device != NULL ? MOVES_IN_ORDER : MOVES_NOTHING; /* the host uses what it gets */
-    if (src_known) accesses[count++] = (emu_access){ACCESS_READ, copy->src, copy->width, copy->height, copy->spitch, "src", -1, moves, false};
-    if (dst_known) accesses[count++] = (emu_access){ACCESS_WRITE, copy->dst, copy->width, copy->height, copy->dpitch, dst, -1, moves, false};
+    if (src_known) accesses[count++] = (emu_access){ACCESS_READ, copy->src, copy->width, copy->height, copy->spitch, "src", -1, moves, false, false};
+    if (dst_known) accesses[count++] = (emu_access){ACCESS_WRITE, copy->dst, copy->width, copy->height, copy->dpitch, dst, -1, moves, false, false};
     return count;
 }
 
@@ -225,7 +251,7 @@ static void validate_copy(uint32_t timeline, const copy_task *copy, const char *
     emu_access accesses[2];
     size_t count = list_accesses(copy, dst, accesses);
     emu_validate_task(timeline, emu_routine(), emu_call_site(), accesses, count);
-    if (copy->src_host_pinned) emu_validate_source(timeline, emu_routine(), emu_call_site(), accesses);
+    watch_host(copy, timeline, emu_call_site(), accesses, count);
 }
 
 static int enqueue_copy(emu_stream *stream, copy_task *copy, const char *dst) {

@@ -119,6 +119,19 @@ static bool has(const void *address, uint64_t size, bool registered) {
     return found;
 }
 
+bool emu_host_allocation(const void *address, uint64_t *start, uint64_t *size) {
+    bool found = false;
+    pthread_mutex_lock(&host_lock);
+    for (size_t at = host_behind((uint64_t)(uintptr_t)address); at-- > 0 && !found;) {
+        const host_block *block = &host_blocks[at];
+        found = !block->registered && (uint64_t)(uintptr_t)address - block->start < block->size;
+        *start = block->start;
+        *size = block->size;
+    }
+    pthread_mutex_unlock(&host_lock);
+    return found;
+}
+
 bool emu_host_has(const void *address, uint64_t size) { return has(address, size, true); }
 
 bool emu_host_allocated(const void *address, uint64_t size) { return has(address, size, false); }

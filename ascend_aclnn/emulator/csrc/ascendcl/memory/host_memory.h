@@ -10,6 +10,8 @@ bool emu_host_add(const void *address, uint64_t size, bool registered);
 int emu_host_remove(const void *address, bool registered);
 /* Adds uses by queued work to the block that an address lies in; false when there is none. */
 bool emu_host_pin(const void *address, uint32_t pins);
+/* Whether an address lies in an allocation of aclrtMallocHost; its bytes. */
+bool emu_host_allocation(const void *address, uint64_t *start, uint64_t *size);
 /* Whether a range lies in one known block; in one allocated by aclrtMallocHost. */
 bool emu_host_has(const void *address, uint64_t size);
 bool emu_host_allocated(const void *address, uint64_t size);

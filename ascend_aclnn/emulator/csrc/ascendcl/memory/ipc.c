@@ -88,7 +88,7 @@ API aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not memory of aclrtMalloc, which alone can be exported", devPtr);
     if (status == 0) status = emu_link_check(device);
     if (status != 0) return status;
-    if (emu_validates()) emu_validate_written(devPtr, size); /* other processes may write it */
+    if (emu_validates()) emu_validate_used(devPtr, size); /* by other processes */
     entry *item = new_entry(device);
     item->address = devPtr;
     item->size = size;

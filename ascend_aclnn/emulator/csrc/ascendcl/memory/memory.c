@@ -205,7 +205,7 @@ int emu_memory_reserve(emu_device *device, uint64_t size, uint64_t tail, void **
     device->cursor = block->start + block->span;
     *address = device->base + block->start;
     pthread_mutex_unlock(&device->lock);
-    if (emu_config()->fill >= 0) memset(*address, emu_config()->fill, size < emu_config()->most_filled ? size : emu_config()->most_filled);
+    if (emu_config()->fill >= 0) memset(*address, emu_config()->fill, size);
     if (emu_validates()) emu_validate_new(*address, size);
     return 0;
 }

@@ -4,13 +4,6 @@
 
 #include "ascendcl/core/device.h"
 
-#include <unistd.h>
-
-/* In bytes. Kernels for Kunpeng often have pages of 64 KB. */
-static inline uint64_t emu_page_size(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
-
-static inline uint64_t emu_whole_pages(uint64_t size) { return (size + emu_page_size() - 1) / emu_page_size() * emu_page_size(); }
-
 /* Makes a device's memory usable, and at aclFinalize no longer. It stays mapped, empty: an address of it is never the host's. */
 int emu_memory_open(emu_device *device);
 /* Opens the memory of a device that may not be set on any thread, and starts its process, which maps the memory. */

@@ -26,6 +26,7 @@ static int add_condition(emu_model *model, uint32_t initial, bool resets, aclmdl
     emu_condition *condition = calloc(1, sizeof *condition);
     if (condition == NULL) abort();
     *condition = (emu_condition){.base.references = 1, .model = model, .value = address, .initial = initial, .resets = resets};
+    if (emu_validates()) emu_validate_written(address, sizeof(uint64_t));
     atomic_store(condition->value, 0);
     if (emu_object_new(KIND_CONDITION, condition, emu_model_free_condition) == NULL) {
         emu_object_release(condition);

@@ -376,7 +376,7 @@ static int check_ready(const emu_model *model) {
 
 /* What a task uses whose accesses are not known. */
 static void count_task_as_written(const emu_captured *captured) {
-    for (uint32_t use = 0; use < captured->use_count; use++) emu_validate_written(captured->uses[use].address, captured->uses[use].size);
+    for (uint32_t use = 0; use < captured->use_count; use++) emu_validate_used(captured->uses[use].address, captured->uses[use].size);
 }
 
 /* What a model uses whose accesses are not known one by one. */

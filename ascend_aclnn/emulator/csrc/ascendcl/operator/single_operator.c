@@ -508,7 +508,7 @@ static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *
         if (status != 0) return status;
         /* Buffers may be larger than what is in use of them: that some of it was never written is no finding. */
         if (l->accesses != NULL)
-            l->accesses[l->count] = (emu_access){writes ? ACCESS_WRITE : ACCESS_READ, data, size, 1, 0, writes ? "outputs" : "inputs", index, MOVES_SOME, false};
+            l->accesses[l->count] = (emu_access){writes ? ACCESS_WRITE : ACCESS_READ, data, size, 1, 0, writes ? "outputs" : "inputs", index, MOVES_SOME, false, false};
         l->addresses[l->count++] = data;
     }
     emu_buffer_put(&l->task.request, &offset, sizeof offset);

@@ -2,10 +2,12 @@
 #include "ascendcl/validate/validate.h"
 
 #include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/device.h"
 #include "ascendcl/core/handles.h"
 #include "ascendcl/validate/call_site.h"
 #include "ascendcl/validate/extents.h"
 #include "ascendcl/validate/findings.h"
+#include "ascendcl/validate/host_watch.h"
 #include "ascendcl/validate/journal.h"
 
 #include <stdarg.h>
@@ -158,6 +160,7 @@ void emu_timeline_waits(uint32_t number, const emu_clock *clock) {
 }
 
 static void check_sources(void);
+static void check_targets(void);
 
 /* Whether other processes are compared with this one. */
 static bool is_journaled(void) {
@@ -184,6 +187,7 @@ static void announce_passed(void) {
 static void host_joins(const uint64_t *passed, uint32_t count, bool lost) {
     join(timelines, passed, count);
     check_sources();
+    check_targets();
     for (uint32_t i = 1; lost && i < timeline_count; i++) advance(timelines, i, passed_of(&timelines[i], i));
     host_version++;
     announce_passed();
@@ -407,6 +411,7 @@ typedef struct segment segment;
 struct segment {
     emu_extent bytes;
     bool unwritten, moved; /* moved: by the last write, from memory that was never written */
+    bool poisoned;
     emu_record write;     /* the last one; number 0: none */
     emu_record *reads;    /* since then, without those that come before another one */
     uint32_t read_count, read_room;
@@ -452,6 +457,7 @@ static bool divide(emu_position at, uint64_t address) {
     segment *s = insert(&behind, address, end);
     s->unwritten = old->unwritten;
     s->moved = old->moved;
+    s->poisoned = old->poisoned;
     s->write = old->write;
     make_room_for_reads(s, old->read_count);
     if (old->read_count > 0) memcpy(s->reads, old->reads, old->read_count * sizeof *s->reads);
@@ -605,6 +611,24 @@ static void note_moved(uint64_t start, uint64_t end) {
     moved_parts[moved_count++].end = end;
 }
 
+#define POISON 0xa5               /* what memory holds that was never written */
+#define MOST_POISON (64ull << 20) /* at the start of a range: who reads all of a large cache by index would fill the host's memory */
+
+/* Something may read these bytes, which nothing that is queued has written. Before that they need not hold anything. */
+static void poison(segment *s) {
+    uint64_t size = s->bytes.end - s->bytes.start;
+    if (s->poisoned || s->write.number > 0 || emu_config()->fill >= 0) return;
+    memset((void *)(uintptr_t)s->bytes.start, POISON, size < MOST_POISON ? size : MOST_POISON);
+    s->poisoned = true;
+}
+
+static void poison_all(uint64_t start, uint64_t end) {
+    segment *s;
+    for (emu_position i = part(start, end); (s = before(i, end)) != NULL; i = emu_extent_next(&segments, i)) {
+        if (s->unwritten) poison(s);
+    }
+}
+
 static void read_bytes(const timeline *now, const emu_record *read, bool moves, bool checks_memory, bool checks_order, uint64_t start, uint64_t end) {
     uint64_t at = start;
     for (emu_position i = part(start, end); at < end; i = emu_extent_next(&segments, i)) {
@@ -617,6 +641,7 @@ static void read_bytes(const timeline *now, const emu_record *read, bool moves, 
         }
         if (s == NULL) break;
         uint64_t first = s->bytes.start, last = s->bytes.end;
+        if (s->unwritten && checks_memory) poison(s);
         if (s->unwritten && checks_memory && moves) {
             note_moved(moved + first - start, moved + last - start);
         } else if (s->unwritten && checks_memory) {
@@ -633,7 +658,8 @@ static void read_bytes(const timeline *now, const emu_record *read, bool moves, 
     }
 }
 
-static void write_bytes(const timeline *now, const emu_record *write, bool checks_order, uint64_t start, uint64_t end) {
+static void write_bytes(const timeline *now, const emu_record *write, bool poisons, bool checks_order, uint64_t start, uint64_t end) {
+    if (poisons) poison_all(start, end);
     const char *rule = write->updates ? "sync/read-after-write" : "sync/write-after-write";
     emu_position first = part(start, end);
     segment *s;
@@ -680,6 +706,10 @@ static void leave_moved(const emu_record *write, uint64_t start, uint64_t size, 
     }
 }
 
+static size_t value_count;
+
+static void forget_values(uint64_t start, uint64_t end);
+
 uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, const emu_access *accesses, size_t count) {
     unsigned what = emu_config()->validate;
     pthread_mutex_lock(&lock);
@@ -694,12 +724,18 @@ uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, con
     for (size_t i = 0; i < 2 * count; i++) { /* reads first */
         const emu_access *a = &accesses[i < count ? i : i - count];
         bool writes = a->kind != ACCESS_READ;
-        if (writes != (i >= count) || a->size == 0 || (a->vague && !writes)) continue;
+        if (writes != (i >= count) || a->size == 0) continue;
+        for (uint64_t row = 0; a->vague && !writes && memory && row < a->rows; row++) {
+            uint64_t start = (uint64_t)(uintptr_t)a->address + row * a->pitch;
+            poison_all(start, start + a->size);
+        }
+        if (a->vague && !writes) continue;
         const emu_record record = {name, a->argument, number, site, now->stream, a->member, a->kind == ACCESS_UPDATE, now->passed[number],
                                    now->passed[number] - now->before, tasks};
         if (shared_count > 0) journal_access(&record, a, clock_for_journal(now));
         for (uint64_t row = 0; row < a->rows; row++) {
             uint64_t start = (uint64_t)(uintptr_t)a->address + row * a->pitch, end = start + a->size, next;
+            if (writes && value_count > 0) forget_values(start, end);
             if (a->vague && memory) clear(start, end);
             for (uint64_t at = start; at < end && !a->vague; at = next) { /* one piece, but for addresses of the same memory as others */
                 next = end;
@@ -709,7 +745,7 @@ uint64_t emu_validate_task(uint32_t number, const char *name, uint32_t site, con
                     if (a->moves != MOVES_NOTHING) moved += next - at;
                     continue;
                 }
-                write_bytes(now, &record, order, first, last);
+                write_bytes(now, &record, memory && a->kind == ACCESS_UPDATE && !a->done, order, first, last);
                 if (moved_unwritten > 0 && a->moves == MOVES_ALL && moved_unwritten == moved) leave_unwritten(&record, first, last);
                 else if (moved_unwritten > 0 && a->moves == MOVES_IN_ORDER && next - at == a->size) leave_moved(&record, first, a->size, row);
             }
@@ -784,16 +820,20 @@ static uint64_t functions_queued, functions_done;
 static uint64_t hash_rows(const source *s) {
     uint64_t hash = s->size;
     for (uint64_t row = 0; row < s->rows; row++) {
-        const uint8_t *at = (const uint8_t *)(uintptr_t)(s->start + row * s->pitch);
-        uint64_t word = 0, i = 0;
-        for (; i + sizeof word <= s->size; i += sizeof word) {
-            memcpy(&word, at + i, sizeof word);
+        static uint8_t bytes[1 << 16]; /* the lock is held */
+        uint64_t word, i;
+        for (uint64_t at = 0; at < s->size; at += sizeof bytes) {
+            uint64_t count = s->size - at < sizeof bytes ? s->size - at : sizeof bytes;
+            emu_watch_read(bytes, (const uint8_t *)(uintptr_t)(s->start + row * s->pitch + at), count);
+            for (i = 0; i + sizeof word <= count; i += sizeof word) {
+                memcpy(&word, bytes + i, sizeof word);
+                hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+                hash ^= hash >> 29;
+            }
+            word = 0;
+            memcpy(&word, bytes + i, count - i);
             hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-            hash ^= hash >> 29;
         }
-        word = 0;
-        memcpy(&word, at + i, s->size - i);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
     }
     return hash;
 }
@@ -852,6 +892,119 @@ static void forget_sources(uint64_t start, uint64_t end) {
     source_count = kept;
 }
 
+/* Pinned memory that a queued copy writes, in pages that are closed until the host has waited for the copy. */
+typedef struct {
+    emu_record copy;
+    uint64_t start, size, rows, pitch;
+    uint64_t first, last;    /* of the pages */
+} target;
+
+#define OPENED 64u
+
+static target *targets;
+static size_t target_count, target_room;
+static struct {
+    uint64_t first, last;
+} opened[OPENED];            /* lately: a thread that has met a closed page may come to touched() when it is open */
+static size_t opened_at;
+
+static void open_pages(uint64_t first, uint64_t last) {
+    emu_watch_open(first, last);
+    opened[opened_at].first = first;
+    opened[opened_at].last = last;
+    opened_at = (opened_at + 1) % OPENED;
+}
+
+static bool close_pages(uint64_t first, uint64_t last) {
+    for (size_t i = 0; i < OPENED; i++) {
+        if (opened[i].first < last && opened[i].last > first) opened[i].first = opened[i].last = 0;
+    }
+    return emu_watch_close(first, last);
+}
+
+/* Takes out a target. Its pages are open then, but for those of others. */
+static void drop_target(size_t number) {
+    const target old = targets[number];
+    targets[number] = targets[--target_count];
+    open_pages(old.first, old.last);
+    for (size_t i = 0; i < target_count; i++) {
+        uint64_t first = targets[i].first > old.first ? targets[i].first : old.first, last = targets[i].last < old.last ? targets[i].last : old.last;
+        if (first < last) (void)close_pages(first, last);
+    }
+}
+
+static bool is_in(const target *t, uint64_t address) {
+    uint64_t offset = address - t->start;
+    return address >= t->start && offset < (t->rows - 1) * t->pitch + t->size && (t->rows == 1 || offset % t->pitch < t->size);
+}
+
+/* The host uses a closed page: a finding, unless it is beside what the copy writes. Then the page stays open. */
+static bool touched(uint64_t address) {
+    uint64_t page = address & ~(emu_page_size() - 1), behind = page + emu_page_size();
+    bool known = false;
+    emu_call_site_note("the host");
+    emu_record later = {.task = "the host", .argument = "", .site = emu_call_site(), .stream = -1, .member = -1};
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < OPENED; i++) known = known || (opened[i].first <= page && opened[i].last >= behind);
+    for (size_t i = target_count; i-- > 0;) {
+        target *t = &targets[i];
+        if (t->first > page || t->last < behind) continue;
+        known = true;
+        if (is_in(t, address)) {
+            emu_find("sync/host-access", &t->copy, &later, "{later} uses what {earlier} writes, and has not waited for it: at %#llx", (unsigned long long)address);
+            drop_target(i);
+        } else if (t->first == page) {
+            t->first = behind;
+        } else if (t->last == behind) {
+            t->last = page;
+        } else {
+            drop_target(i);
+        }
+    }
+    if (known) open_pages(page, behind);
+    pthread_mutex_unlock(&lock);
+    return known;
+}
+
+void emu_validate_target(uint32_t number, const char *name, uint32_t site, const emu_access *a, uint64_t first, uint64_t last) {
+    if (a->size == 0 || a->rows == 0 || !emu_watch_begin(touched)) return;
+    pthread_mutex_lock(&lock);
+    const timeline *now = &timelines[number];
+    target t = {.copy = {name, a->argument, number, site, now->stream, -1, false, now->passed[number], now->passed[number] - now->before, tasks},
+                .start = (uint64_t)(uintptr_t)a->address, .size = a->size, .rows = a->rows, .pitch = a->pitch};
+    uint64_t page = emu_page_size(), end = t.start + (t.rows - 1) * t.pitch + t.size;
+    t.first = t.start / page * page > first ? t.start / page * page : first;
+    t.last = (end + page - 1) / page * page < last ? (end + page - 1) / page * page : last;
+    if (t.first < t.last && close_pages(t.first, t.last)) {
+        if (target_count == target_room) {
+            target_room = target_room * 2 + 64;
+            targets = grown(targets, target_room * sizeof *targets);
+        }
+        targets[target_count++] = t;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* The host has waited for something. */
+static void check_targets(void) {
+    for (size_t i = target_count; i-- > 0;) {
+        if (comes_after(timelines, &targets[i].copy)) drop_target(i);
+    }
+}
+
+/* Host memory goes. */
+static void forget_targets(uint64_t start, uint64_t end) {
+    for (size_t i = target_count; i-- > 0;) {
+        if (targets[i].first < end && targets[i].last > start) drop_target(i);
+    }
+}
+
+/* In a forked child, whose memory no copy writes. */
+static void forked_child(void) {
+    while (target_count > 0) drop_target(target_count - 1);
+    emu_journal_forked();
+}
+
 void emu_validate_host_function(bool queued) {
     pthread_mutex_lock(&lock);
     if (queued) functions_queued++;
@@ -869,8 +1022,7 @@ typedef struct {
 
 #define VALUES 1024
 
-static value_write values[VALUES]; /* the latest ones, oldest first */
-static size_t value_count;
+static value_write values[VALUES]; /* the latest ones that nothing else has overwritten, oldest first */
 
 /* Where a value is in shared memory; false: it is not. The lock is held. */
 static bool shared_value(const void *address, emu_place *place) {
@@ -1065,6 +1217,7 @@ static void forget(uint64_t start, uint64_t end) {
     TRACE("forget %llu %llu\n", (unsigned long long)start, (unsigned long long)(end - start));
     end_life(start);
     forget_sources(start, end);
+    forget_targets(start, end);
     forget_values(start, end);
     if (shared_count > 0) forget_shared(start, end);
     if (alias_count > 0) forget_aliases(start, end);
@@ -1097,6 +1250,15 @@ void emu_validate_written(const void *address, uint64_t size) {
     pthread_mutex_unlock(&lock);
 }
 
+void emu_validate_used(const void *address, uint64_t size) {
+    uint64_t start = (uint64_t)(uintptr_t)address;
+    if (size == 0) return;
+    pthread_mutex_lock(&lock);
+    if ((emu_config()->validate & VALIDATE_MEMORY) != 0) poison_all(start, start + size);
+    pthread_mutex_unlock(&lock);
+    emu_validate_written(address, size);
+}
+
 void emu_validate_summary(void) {
     pthread_mutex_lock(&lock);
     emu_findings_summary(tasks, timeline_count);
@@ -1104,4 +1266,4 @@ void emu_validate_summary(void) {
     pthread_mutex_unlock(&lock);
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_VALIDATE, &lock, emu_journal_forked); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_VALIDATE, &lock, forked_child); }

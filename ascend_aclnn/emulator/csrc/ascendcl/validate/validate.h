@@ -26,6 +26,7 @@ typedef struct {
     const char *argument;    /* ends at a space or at its end; lives as long as the process */
     int member;              /* of a list, from 0 on; -1: the argument is not a list */
     emu_moves moves;
+    bool done;               /* the task has come to its end already */
     bool vague;              /* a part of these bytes, not known which: writes count as memory that is written, and nothing else */
 } emu_access;
 
@@ -66,6 +67,8 @@ void emu_validate_shared(const void *address, uint64_t size, int file, uint64_t 
 LINK void emu_validate_unwritten(uint32_t timeline, uint64_t task, const void *address, uint64_t size);
 /* The latest task of a timeline reads pinned host memory, which the host may not change before it has waited for it. */
 void emu_validate_source(uint32_t timeline, const char *name, uint32_t site, const emu_access *access);
+/* It writes such memory, which the host may not use before; the pages from `first` to `last` hold nothing else. */
+void emu_validate_target(uint32_t timeline, const char *name, uint32_t site, const emu_access *access, uint64_t first, uint64_t last);
 /* A function of the host is queued in a stream; it has come to an end. */
 void emu_validate_host_function(bool queued);
 /* A stream writes a value, or waits for one. */
@@ -91,8 +94,9 @@ void emu_validate_blame(const void *address);
 void emu_validate_leaks(void);
 /* Memory lies at an address from now on that lies at another one, too, until the address is forgotten. */
 void emu_validate_alias(const void *address, uint64_t size, const void *other);
-/* Memory is written by something that is not seen. */
+/* Memory is written by something that is not seen; it is read or written by it from now on. */
 LINK void emu_validate_written(const void *address, uint64_t size);
+void emu_validate_used(const void *address, uint64_t size);
 
 /* Prints how much was compared and found. */
 void emu_validate_summary(void);
