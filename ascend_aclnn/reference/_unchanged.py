@@ -29,7 +29,7 @@ class _Result(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return self.value.nbytes + sum(array.nbytes for array in self.arrays if array is not None)
+        return self.value.nbytes + _bytes(self.arrays)
 
 
 _compare = ctypes.CDLL(None).memcmp
@@ -52,15 +52,22 @@ def of_unchanged(function: Function, arrays: list[Optional[Array]], *options: Ha
             _used[key] = time.monotonic()
     if known is not None and all(map(_same, arrays, known.arrays)):
         return known.value
-    value = np.ascontiguousarray(function(*arrays, *options))
-    value.flags.writeable = False
     with _lock:
         _results.pop(key, None)
         _used.pop(key, None)
-        if _make_room(_Result(arrays, value).nbytes):  # what does not fit is not copied
-            copies = [None if array is None else array.copy(order="K") for array in arrays]
+        fits = _make_room(_bytes(arrays))
+    # Of the copies, which no other thread writes: the result is theirs. What does not fit is not copied.
+    copies = [None if array is None else array.copy(order="K") for array in arrays] if fits else arrays
+    value = np.ascontiguousarray(function(*copies, *options))
+    value.flags.writeable = False
+    with _lock:
+        if fits and _make_room(_Result(copies, value).nbytes):
             _results[key], _used[key] = _Result(copies, value), time.monotonic()
     return value
+
+
+def _bytes(arrays: list[Optional[Array]]) -> int:
+    return sum(array.nbytes for array in arrays if array is not None)
 
 
 def _make_room(nbytes: int) -> bool:

@@ -113,3 +113,15 @@ def test_products_of_few_rows_widen_a_weight_once(dtype: Any) -> None:
     ops.mm(many, weight)
     assert next(iter(_unchanged._results.values())) is widened
     assert len(_unchanged._results) == 1
+
+
+def test_weights_that_are_written_while_they_are_computed_with_are_computed_with_again() -> None:
+    weight = np.ones(_unchanged.LEAST, np.float32)
+
+    def doubled(x: Array) -> Array:
+        result = x * np.float32(2)
+        weight[5] = 7  # as another thread may
+        return result
+
+    assert _unchanged.of_unchanged(doubled, [weight])[5] == 2
+    assert _unchanged.of_unchanged(doubled, [weight])[5] == 14
