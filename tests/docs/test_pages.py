@@ -245,7 +245,7 @@ ELSEWHERE = {
     "docs/distributed.md": (2, "two ranks, and two devices: tests/collectives"),
     "docs/emulator/graphs.md": (1, "tests/emulator/clients/suite_graphs.py"),
     "docs/emulator/torch-npu.md": (1, "tests/emulator/test_activate.py"),
-    "docs/emulator/validate.md": (24, "tests/emulator/test_validate.py"),
+    "docs/emulator/validate.md": (25, "tests/emulator/test_validate.py"),
     "docs/emulator/vllm.md": (1, "tests/emulator/test_triton.py"),
     "docs/hardware.md": (1, "torch tensors of a device: tests/emulator/clients"),
     "docs/testing.md": (2, "a user's tests: samples/testing_project, tests/testing/test_plugin.py"),
