@@ -47,7 +47,7 @@ SLOWER = {
     "index: index_add": "rows are gathered by runs, added up in float64 and rounded once",
     "index: index_put_impl": "NumPy scatters row by row into memory that it has to read as well",
     "index: gather": "NumPy gathers element by element, after the indices have been checked",
-    "attention: incre_flash_attention": "keys and values are widened to float32 first; torch multiplies them as they are where the processor can",
+    "attention: incre_flash_attention": "keys and values are widened to float32 first; torch multiplies 16 bits where it can",
     "index: index_select": "NumPy copies row by row, and the call itself",
     "index: scatter_add": "added up in float64 by NumPy, element by element, and rounded once; torch adds in the data type",
     "index: scatter": "a copy, into which NumPy scatters element by element after the indices have been checked",
