@@ -21,7 +21,7 @@ import pytest
 from long_tests import LONG
 from meant_findings import MEANT
 
-from ascend_aclnn import catalog
+from ascend_aclnn import catalog, native
 from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.emulator.build import NoCompilerError, find_compiler
 from ascend_aclnn.native import library
@@ -147,6 +147,22 @@ def built_helper(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not (place / library.library_name()).exists():
             library.build(place)
     return place
+
+
+@pytest.fixture(params=["plain", "avx2", "avx512", "neon"])
+def helper(request: pytest.FixtureRequest, built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The compiled helper with one instruction set, in this process for one test."""
+    monkeypatch.setattr(library, "PACKAGED", built_helper)
+    monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")
+    monkeypatch.setattr(native, "_status", None)
+    monkeypatch.setattr(native, "_library", None)
+    native.has.cache_clear()
+    assert native.status().path == str(built_helper / library.library_name())
+    if not native.use_instructions(request.param):
+        pytest.skip(f"this processor has no {request.param}")
+    yield request.param
+    native.use_instructions(native.status().instructions or "plain")
+    native.has.cache_clear()
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Callable
 
 import ml_dtypes
@@ -12,28 +10,17 @@ import numpy as np
 import pytest
 
 from ascend_aclnn import AclError, native, ops
-from ascend_aclnn.native import library
 
-pytestmark = pytest.mark.skipif(
-    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler to build the helper with"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler to build the helper with"
+    ),
+    pytest.mark.usefixtures("helper"),
+]
 
 FLOATS = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
 CODES = {"float32": 0, "float16": 1, "bfloat16": 27}  # aclDataType
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, -np.nan, 1e-45, -1e-40, 3e38, -3e38, 65504.0]
-
-
-@pytest.fixture(params=["plain", "avx2", "avx512", "neon"], autouse=True)
-def instructions(request: pytest.FixtureRequest, built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The helper with one instruction set, in this process for one test."""
-    monkeypatch.setattr(library, "PACKAGED", built_helper)
-    monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")
-    monkeypatch.setattr(native, "_status", None)
-    monkeypatch.setattr(native, "_library", None)
-    if not native.use_instructions(request.param):
-        pytest.skip(f"this processor has no {request.param}")
-    yield
-    native.use_instructions(native.status().instructions or "plain")
 
 
 def values(shape: tuple[int, ...], dtype: np.dtype[Any], special: bool = True) -> Any:

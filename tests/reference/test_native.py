@@ -9,7 +9,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +30,6 @@ HALF = np.dtype(np.float16)
 pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler to build the helper with"
 )
-
-
-@pytest.fixture(params=["plain", "avx2", "avx512", "neon"])
-def helper(request: Any, built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The helper with one instruction set, in this process for one test."""
-    monkeypatch.setattr(native_library, "PACKAGED", built_helper)
-    monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")
-    monkeypatch.setattr(native, "_status", None)
-    monkeypatch.setattr(native, "_library", None)
-    assert native.status().path == str(built_helper / native_library.library_name())
-    if not native.use_instructions(request.param):
-        pytest.skip(f"this processor has no {request.param}")
-    yield request.param
-    native.use_instructions(native.status().instructions or "plain")
 
 
 @functools.lru_cache(1)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Callable
 
 import ml_dtypes
@@ -12,33 +10,20 @@ import numpy as np
 import pytest
 
 from ascend_aclnn import native, ops
-from ascend_aclnn.native import library
 from ascend_aclnn.numerics import add_columns, add_rows, convert, programs, running_sum, sum_of_squares, sum_over, where
 from ascend_aclnn.numerics.blocks import along, elementwise
 from ascend_aclnn.numerics.programs import program, trace
 from ascend_aclnn.numerics.tracing import Untraceable
 
-pytestmark = pytest.mark.skipif(
-    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler to build the helper with"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler to build the helper with"
+    ),
+    pytest.mark.usefixtures("helper"),
+]
 
 DTYPES = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3e38, -3e38, 6.1e-5, 65504.0]
-
-
-@pytest.fixture(params=["plain", "avx2", "avx512", "neon"], autouse=True)
-def instructions(request: pytest.FixtureRequest, built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The helper with one instruction set, in this process for one test."""
-    monkeypatch.setattr(library, "PACKAGED", built_helper)
-    monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")
-    monkeypatch.setattr(native, "_status", None)
-    monkeypatch.setattr(native, "_library", None)
-    native.has.cache_clear()
-    if not native.use_instructions(request.param):
-        pytest.skip(f"this processor has no {request.param}")
-    yield
-    native.use_instructions(native.status().instructions or "plain")
-    native.has.cache_clear()
 
 
 def values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Any:
