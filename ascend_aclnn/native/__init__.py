@@ -268,6 +268,11 @@ def add_up(source: Array, target: Array, of_columns: bool) -> bool:
     return True
 
 
+def _addresses(*arrays: Optional[Array]) -> list[Any]:
+    """Where arrays begin; None for one that is absent."""
+    return [None if array is None else array.__array_interface__["data"][0] for array in arrays]
+
+
 def running_sum(source: Array, target: Array, of_columns: bool) -> bool:
     """Running float64 sums along the rows of a matrix, or down its columns, rounded once to the target's data type.
 
@@ -299,7 +304,7 @@ def add_runs(target: Array, values: Array, order: Array, starts: Array, rows: Ar
     ):
         return False
     numbers = [np.ascontiguousarray(array, np.int64) for array in (order, starts, rows)]
-    at, to, *lists = (array.__array_interface__["data"][0] for array in (values, target, *numbers))
+    at, to, *lists = _addresses(values, target, *numbers)
     wide = values.dtype == target.dtype
     columns, step = target.shape[1], values.strides[0]
     _library.ascend_native_add_runs(at, wide, to, columns, step, lists[0], lists[1], len(rows), len(order), lists[2])
@@ -321,7 +326,7 @@ def add_rows(target: Array, x: Array, values: Array, order: Array, starts: Array
         return False
     if any(array.dtype != target.dtype or not array.flags.c_contiguous or not array.flags.aligned for array in arrays):
         return False
-    places = [array.__array_interface__["data"][0] for array in (*arrays, order, starts, rows)]
+    places = _addresses(*arrays, order, starts, rows)
     kind, columns = _FLOATS[target.dtype], target.shape[1]
     _library.ascend_native_add_rows(kind, *places[:3], columns, *places[3:5], len(rows), len(order), places[5])
     return True
@@ -339,7 +344,7 @@ def combine_rows(target: Array, source: Array, picks: Array, weights: Optional[A
         return False
     if np.may_share_memory(source, target):
         return False
-    places = [a.__array_interface__["data"][0] if a is not None else None for a in (source, picks, weights, target)]
+    places = _addresses(source, picks, weights, target)
     rows, columns = target.shape
     kind = _FLOATS[target.dtype]
     _library.ascend_native_combine(kind, places[0], len(source), *places[1:], rows, columns, picks.shape[1])
@@ -364,9 +369,7 @@ def nll(x: Array, weight: Array, classes: Array, ignored: int) -> Optional[tuple
     ):
         return None
     by_row, sums = np.empty((2, len(x)), np.float32), np.empty(2)
-    at, of_weight, of_class, to, to_sums = (
-        array.__array_interface__["data"][0] for array in (x, weight, classes, by_row, sums)
-    )
+    at, of_weight, of_class, to, to_sums = _addresses(x, weight, classes, by_row, sums)
     rows, columns = x.shape
     kind, weights_at = _FLOATS[x.dtype], to + 4 * rows
     done = _library.ascend_native_nll(kind, at, of_weight, of_class, rows, columns, ignored, to, weights_at, to_sums)
@@ -376,10 +379,6 @@ def nll(x: Array, weight: Array, classes: Array, ignored: int) -> Optional[tuple
 def _plain(*arrays: Array) -> bool:
     """True where arrays are contiguous and aligned, and the helper is there."""
     return runs_programs() and all(array.flags.c_contiguous and array.flags.aligned for array in arrays)
-
-
-def _addresses(*arrays: Array) -> list[int]:
-    return [array.__array_interface__["data"][0] for array in arrays]
 
 
 def window_maxima(x: Array, axes: Array, best: Array, places: Array) -> bool:
@@ -470,11 +469,6 @@ def _floats(*arrays: Optional[Array]) -> bool:
     return all(array.dtype == _FLOAT32 for array in given) and _plain(*given)
 
 
-def _address(array: Optional[Array]) -> Optional[int]:
-    address: Optional[int] = None if array is None else array.__array_interface__["data"][0]
-    return address
-
-
 def layer_norm(
     x: Array, weight: Optional[Array], bias: Optional[Array], columns: int, epsilon: float
 ) -> Optional[tuple[Array, Array, Array]]:
@@ -488,7 +482,7 @@ def layer_norm(
         return None
     rows = x.size // columns
     y, means, deviations = np.empty_like(x), np.empty(rows, _FLOAT32), np.empty(rows, _FLOAT32)
-    read, written = map(_address, (x, weight, bias)), _addresses(y, means, deviations)
+    read, written = _addresses(x, weight, bias), _addresses(y, means, deviations)
     _library.ascend_native_layer_norm(*read, rows, columns, epsilon, *written)
     return y, means, deviations
 
@@ -503,7 +497,7 @@ def layer_norm_gradient(
     if not 0 < columns <= LONG_ROW or not _floats(grad, x, means, deviations, weight) or _library is None:
         return None
     dx, sums = np.empty_like(x), np.zeros((2, columns))
-    read, written = map(_address, (grad, x, means, deviations, weight)), _addresses(dx, sums[0], sums[1])
+    read, written = _addresses(grad, x, means, deviations, weight), _addresses(dx, sums[0], sums[1])
     _library.ascend_native_layer_norm_gradient(*read, x.size // columns, columns, *written)
     return dx, sums[0], sums[1]
 
@@ -535,9 +529,9 @@ def multiply_bf16(a: Array, b: Array, out: Array, memory: Array, pieces: Array) 
     """
     assert _library is not None
     steps = [step // array.itemsize for array in (a, b, out) for step in array.strides]
-    places = [array.__array_interface__["data"][0] for array in (a, b, out)]
+    places = _addresses(a, b, out)
     numbers = (*places, _FLOATS[out.dtype], *a.shape[:2], b.shape[2], a.shape[2], *steps[:8])
-    at, to = memory.__array_interface__["data"][0], pieces.__array_interface__["data"][0]
+    at, to = _addresses(memory, pieces)
     _library.ascend_native_multiply_bf16(np.array(numbers, np.int64).tobytes(), at, to)
 
 
@@ -551,7 +545,7 @@ def philox(key: int, low: Array, high: Array, target: Array) -> bool:
     steps = [array.strides[0] // 8 for array in (low, high)]
     if not set(steps) <= {0, 1}:
         return False
-    first, second, to = (array.__array_interface__["data"][0] for array in (low, high, target))
+    first, second, to = _addresses(low, high, target)
     _library.ascend_native_philox(key, first, steps[0], second, steps[1], to, len(target))
     return True
 
