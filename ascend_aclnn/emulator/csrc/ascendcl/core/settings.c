@@ -80,7 +80,6 @@ static int visible_devices(int devices) {
     return count;
 }
 
-
 static char directory[4096]; /* where the libraries are */
 
 static void find_directory(void) {

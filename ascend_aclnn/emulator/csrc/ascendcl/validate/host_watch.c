@@ -31,29 +31,22 @@ static int file_of_memory(void) {
     return file;
 }
 
-void emu_watch_write(void *to, const void *from, size_t size) {
+/* Copies bytes to pages that may be closed, or from such pages. */
+static void pass(uint8_t *to, const uint8_t *from, size_t size, bool writes) {
     int file = (emu_config()->validate & VALIDATE_HOST) != 0 ? file_of_memory() : -1;
     while (file >= 0 && size > 0) {
-        ssize_t done = pwrite(file, from, size, (off_t)(uintptr_t)to);
+        ssize_t done = writes ? pwrite(file, from, size, (off_t)(uintptr_t)to) : pread(file, to, size, (off_t)(uintptr_t)from);
         if (done <= 0) break;
-        to = (uint8_t *)to + done;
-        from = (const uint8_t *)from + done;
+        to += done;
+        from += done;
         size -= (size_t)done;
     }
     if (size > 0) memmove(to, from, size);
 }
 
-void emu_watch_read(void *to, const void *from, size_t size) {
-    int file = (emu_config()->validate & VALIDATE_HOST) != 0 ? file_of_memory() : -1;
-    while (file >= 0 && size > 0) {
-        ssize_t done = pread(file, to, size, (off_t)(uintptr_t)from);
-        if (done <= 0) break;
-        to = (uint8_t *)to + done;
-        from = (const uint8_t *)from + done;
-        size -= (size_t)done;
-    }
-    if (size > 0) memmove(to, from, size);
-}
+void emu_watch_write(void *to, const void *from, size_t size) { pass(to, from, size, true); }
+
+void emu_watch_read(void *to, const void *from, size_t size) { pass(to, from, size, false); }
 
 /* The instruction goes on where the page is open now. What is none of ours is the program's. */
 static void on_fault(int number, siginfo_t *info, void *context) {
