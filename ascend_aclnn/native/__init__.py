@@ -312,7 +312,7 @@ def add_runs(target: Array, values: Array, order: Array, starts: Array, rows: Ar
 
 
 _FLOATS = {_FLOAT32: 0, np.dtype(np.float16): 1, np.dtype(ml_dtypes.bfloat16): 2}
-_SUMS = {**_FLOATS, np.dtype(np.float64): 7}
+_SUMS = {**_FLOATS, np.dtype(np.float64): 7}  # as program.h numbers them
 
 
 def add_rows(target: Array, x: Array, values: Array, order: Array, starts: Array, rows: Array) -> bool:
@@ -421,6 +421,9 @@ def scatter(values: Array, places: Array, target: Array) -> bool:
     return bool(done)
 
 
+_TILE = 1024  # elements; program.h has it, too
+
+
 def rotary(x: Array, cosines: Array, sines: Array, target: Array) -> bool:
     """x * cosines + turned x * sines; the halves of a row are turned into the negative second one and the first.
 
@@ -430,7 +433,7 @@ def rotary(x: Array, cosines: Array, sines: Array, target: Array) -> bool:
     arrays = (x, cosines, sines, target)
     if target.dtype not in _FLOATS or any(array.dtype != target.dtype for array in arrays) or x.shape[1] % 2:
         return False
-    if not 0 < x.shape[1] <= 1024 or not len(cosines) or not _plain(*arrays) or _library is None:
+    if not 0 < x.shape[1] <= _TILE or not len(cosines) or not _plain(*arrays) or _library is None:
         return False
     _library.ascend_native_rotary(_FLOATS[target.dtype], *_addresses(*arrays), len(x), len(cosines), x.shape[1])
     return True
