@@ -7,6 +7,7 @@ import ctypes
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -201,21 +202,27 @@ class OnDevice:
         return self.address
 
 
+def extended(current_stream: Callable[[], SimpleNamespace], is_capturing: Callable[[], bool]) -> Any:
+    """Triton's interpreter with the emulated device's extension, beside a torch_npu that has these streams."""
+    npu = SimpleNamespace(
+        device=contextlib.nullcontext,
+        current_stream=lambda _: current_stream(),
+        is_current_stream_capturing=is_capturing,
+    )
+    sys.modules.update(stand_ins())
+    sys.modules["torch"] = SimpleNamespace(Tensor=OnDevice, npu=npu)  # type: ignore[assignment]
+    interpreter = sys.modules["triton.runtime.interpreter"]
+    triton_kernels.extend(interpreter)
+    return interpreter
+
+
 @client(ASCEND_EMULATOR_CANN="9.0.0")
 def test_an_interpreted_kernel_is_captured_as_a_host_function(cann: Cann) -> None:
     """It runs at each replay in the order of the stream, holds no tensor, and its failure is the stream's."""
     stream = cann.create("aclrtCreateStream")
     captured = True
 
-    class Npu:
-        device = staticmethod(contextlib.nullcontext)
-        current_stream = staticmethod(lambda _: SimpleNamespace(npu_stream=stream))
-        is_current_stream_capturing = staticmethod(lambda: captured)
-
-    sys.modules.update(stand_ins())
-    sys.modules["torch"] = SimpleNamespace(Tensor=OnDevice, npu=Npu)  # type: ignore[assignment]
-    interpreter = sys.modules["triton.runtime.interpreter"]
-    triton_kernels.extend(interpreter)
+    interpreter = extended(lambda: SimpleNamespace(npu_stream=stream), lambda: captured)
 
     def add(x_ptr: Any, count: int, step: int = 1) -> None:
         values = np.frombuffer((ctypes.c_float * count).from_address(x_ptr.data_ptr()), np.float32)
@@ -251,18 +258,10 @@ def body_compared(cann: Cann) -> None:
     event = cann.create("aclrtCreateEvent")
     current = first
 
-    class Npu:
-        device = staticmethod(contextlib.nullcontext)
-        is_current_stream_capturing = staticmethod(lambda: False)
-
-        @staticmethod
-        def current_stream(_: object) -> SimpleNamespace:
-            return SimpleNamespace(npu_stream=current, synchronize=lambda: cann.aclrtSynchronizeStream(current))
-
-    sys.modules.update(stand_ins())
-    sys.modules["torch"] = SimpleNamespace(Tensor=OnDevice, npu=Npu)  # type: ignore[assignment]
-    interpreter = sys.modules["triton.runtime.interpreter"]
-    triton_kernels.extend(interpreter)
+    interpreter = extended(
+        lambda: SimpleNamespace(npu_stream=current, synchronize=lambda: cann.aclrtSynchronizeStream(current)),
+        lambda: False,
+    )
     memory = interpreter._interpreter
 
     def double(x_ptr: Any, y_ptr: Any, start: int, step: int) -> None:
@@ -320,15 +319,7 @@ def body_captured(cann: Cann) -> None:
     """What only an interpreted kernel of a graph writes is read."""
     stream, captured = cann.create("aclrtCreateStream"), True
 
-    class Npu:
-        device = staticmethod(contextlib.nullcontext)
-        current_stream = staticmethod(lambda _: SimpleNamespace(npu_stream=stream))
-        is_current_stream_capturing = staticmethod(lambda: captured)
-
-    sys.modules.update(stand_ins())
-    sys.modules["torch"] = SimpleNamespace(Tensor=OnDevice, npu=Npu)  # type: ignore[assignment]
-    interpreter = sys.modules["triton.runtime.interpreter"]
-    triton_kernels.extend(interpreter)
+    interpreter = extended(lambda: SimpleNamespace(npu_stream=stream), lambda: captured)
 
     def count(y_ptr: Any) -> None:
         np.frombuffer((ctypes.c_float * 32).from_address(y_ptr.data_ptr()), np.float32)[:] = np.arange(32)
