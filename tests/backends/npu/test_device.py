@@ -336,7 +336,7 @@ def test_an_emptied_cache_is_given_back(npu: NpuBackend, emulator: Emulator) -> 
 
 
 def test_a_full_device_is_asked_again_without_the_cache(npu: NpuBackend, emulator: Emulator) -> None:
-    gc.collect()  # a test before may have left a tensor to the collector, which counts below if it goes meanwhile
+    gc.collect()  # what an earlier test has left is not counted here
     aclnn.empty_cache()
     before = emulator.alive("allocation")
     stream = aclnn.Stream()
