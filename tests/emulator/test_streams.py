@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from emulator_client import D2H, H2D, NEWEST, Cann, client
+from graph_client import EXTERNAL, GLOBAL, create_event, end
 
 DEFERRED = {"ASCEND_EMULATOR_STREAMS": "deferred"}
 EAGER = {"ASCEND_EMULATOR_STREAMS": "eager"}
@@ -315,6 +316,34 @@ def body_events(cann: Cann) -> None:
 test_events_order_background_streams = client()(body_events)
 test_events_order_eager_streams = client(**EAGER)(body_events)
 test_events_order_deferred_streams = client(**DEFERRED)(body_events)
+
+
+@client(ASCEND_EMULATOR_CANN=NEWEST)
+def test_an_external_event_is_reset_behind_the_wait_for_it(cann: Cann) -> None:
+    stream, waiting, event, gate = *(cann.create("aclrtCreateStream") for _ in range(2)), create_event(cann, EXTERNAL), Gate()
+    cann.aclmdlRICaptureBegin(stream, GLOBAL)
+    cann.aclrtRecordEvent(event, stream)
+    model = end(cann, stream)
+    cann.aclrtLaunchHostFunc(waiting, gate.function, None)
+    cann.aclrtStreamWaitEvent(waiting, event)
+    cann.aclmdlRIExecuteAsync(model, stream)
+    cann.aclrtSynchronizeStream(stream)
+    cann.aclrtResetEvent(event, waiting)  # the event is recorded, and the wait has not looked yet
+    assert recorded(cann, event) == 1
+    gate.open()
+    cann.aclrtSynchronizeStream(waiting)
+    assert recorded(cann, event) == 0
+    gate = Gate()
+    cann.aclrtLaunchHostFunc(waiting, gate.function, None)
+    cann.aclrtResetEvent(event, waiting)
+    cann.aclrtRecordEvent(event, waiting)
+    gate.open()
+    cann.aclrtSynchronizeStream(waiting)
+    assert recorded(cann, event) == 1  # the record came behind the reset
+    cann.aclmdlRIDestroy(model)
+    cann.aclrtDestroyEvent(event)
+    for used in (stream, waiting):
+        cann.aclrtDestroyStream(used)
 
 
 @client(ASCEND_EMULATOR_CANN=NEWEST)

@@ -369,25 +369,39 @@ static int run_external_record(emu_task *task, emu_stream *stream) {
     return 0;
 }
 
+static bool has_passed(const recording *record) { return record->done || emu_stream_passed(record->stream, record->sequence); }
+
 static int run_external_wait(emu_task *task, emu_stream *stream) {
     int status;
     do {
         const emu_event *event = external_event(task, &status);
         if (event == NULL) return status;
         recording *record = latest_of(event);
-        bool passed = record != NULL && (record->done || emu_stream_passed(record->stream, record->sequence));
+        bool passed = record != NULL && has_passed(record);
         drop_recording(record);
         if (passed) return 0;
     } while (emu_stream_looks_again(stream, &status));
     return status;
 }
 
+/* Takes back what has been recorded by now; a record that has been queued, but has not run, comes after the reset. */
 static int run_external_reset(emu_task *task, emu_stream *stream) {
     (void)stream;
     int status;
     emu_event *event = external_event(task, &status);
-    if (event != NULL) set_latest(event, NULL);
-    return status;
+    if (event == NULL) return status;
+    recording *record = latest_of(event), *taken = NULL;
+    if (record != NULL && has_passed(record)) {
+        pthread_mutex_lock(&events_lock);
+        if (event->latest == record) {
+            taken = record;
+            event->latest = NULL;
+        }
+        pthread_mutex_unlock(&events_lock);
+    }
+    drop_recording(taken);
+    drop_recording(record);
+    return 0;
 }
 
 typedef enum { EXTERNAL_RECORD, EXTERNAL_WAIT, EXTERNAL_RESET } external_action;
@@ -589,9 +603,11 @@ API aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle) {
     if (status != 0) return status;
     if (event->creator != CREATED_WITH_FLAG)
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "only events of aclrtCreateEventWithFlag can be reset");
-    if (stream->capture != NULL)
-        return is_external(event) ? queue_external(event, stream, run_external_reset) : check_reset(event, stream);
-    if (emu_validates() && is_external(event)) order_external(event, EXTERNAL_RESET, stream->timeline);
+    if (is_external(event)) { /* behind a wait of the stream for a graph's record, which has not looked yet */
+        if (emu_validates() && stream->capture == NULL) order_external(event, EXTERNAL_RESET, stream->timeline);
+        return queue_external(event, stream, run_external_reset);
+    }
+    if (stream->capture != NULL) return check_reset(event, stream);
     set_latest(event, NULL);
     return 0;
 }
@@ -615,7 +631,7 @@ static int query_event(aclrtEvent handle, bool any_creator, bool *done) {
         if (*done && emu_validates()) emu_validate_waited(EMU_HOST_TIMELINE, emu_shared_name(event->shared), latest);
         return check_recorder(passed);
     }
-    *done = record != NULL ? record->done || emu_stream_passed(record->stream, record->sequence) : event->creator == CREATED_EX;
+    *done = record != NULL ? has_passed(record) : event->creator == CREATED_EX;
     if (record != NULL && *done && emu_validates()) emu_host_passed(record->clock);
     drop_recording(record);
     return 0;
