@@ -320,7 +320,8 @@ test_events_order_deferred_streams = client(**DEFERRED)(body_events)
 
 @client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_an_external_event_is_reset_behind_the_wait_for_it(cann: Cann) -> None:
-    stream, waiting, event, gate = *(cann.create("aclrtCreateStream") for _ in range(2)), create_event(cann, EXTERNAL), Gate()
+    stream, waiting = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream")
+    event, gate = create_event(cann, EXTERNAL), Gate()
     cann.aclmdlRICaptureBegin(stream, GLOBAL)
     cann.aclrtRecordEvent(event, stream)
     model = end(cann, stream)
