@@ -40,6 +40,7 @@ class Data:
 
 
 LABELS = ("fp32", "bf16", "fp16")
+SPINNING = 0.02  # seconds after which torch's threads sleep
 TEXT = """Whole calls of `ops.*` on ndarrays, outputs made by the call, beside what torch calls the same: time of ours
 / time of torch's. Both sides run in one process by turns, with {threads} each; the fastest of {repeat} calls counts.
 Below 1, NumPy is faster. In brackets are the quartiles of the ratios of calls beside each other. The last column is
@@ -198,13 +199,15 @@ def as_tensor(torch: Any, np: Any, array: Any) -> Any:
 
 
 def times_of(calls: list[Callable[[], Any]], repeat: int, clock: Callable[[], float]) -> list[list[float]]:
-    """The times of each call, taken alternately, each after one that is not timed.
+    """The times of each call, taken alternately, each after a pause and one that is not timed.
 
-    Without the latter, ours would share a core with torch's threads, which OpenMP lets spin for a while after their work.
+    OpenMP lets torch's threads spin after their work, on the core that a thread of ours needs: for 3 to 9 ms on the machine of
+    docs/results, longer than most cells take.
     """
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(repeat):
         for side, call in zip(times, calls):
+            time.sleep(SPINNING)
             call()
             start = clock()
             call()
