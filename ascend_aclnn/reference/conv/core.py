@@ -189,9 +189,12 @@ def conv_depthwise2d(
 def conv_tbc(x: Array, w: Array, bias: Array, pad: int, cube_math_type: int) -> Any:
     """The convolution over time of (time, batch, channel) with a weight (kernel, channel, output)."""
     x, w = operand(x, cube_math_type), operand(w, cube_math_type)
-    window = Window.of(1, (1,), (pad,), (1,), 1)
-    y = convolve(x.transpose(1, 2, 0), w.transpose(2, 1, 0), window)
-    return y.transpose(2, 0, 1) + bias
+    source = np.pad(x, ((pad, pad), (0, 0), (0, 0))) if pad else np.ascontiguousarray(x)
+    steps, (_, batch, channels) = max(0, len(source) - len(w) + 1), source.shape
+    total = np.zeros((steps * batch, w.shape[2]), np.result_type(x, w))
+    for tap, weight in enumerate(w):  # a step of time is adjacent rows: one product of a matrix, without a copy
+        total += matmul(source[tap : tap + steps].reshape(-1, channels), weight)
+    return total.reshape(steps, batch, -1) + bias
 
 
 @reference("aclnnConvTbcBackward")
