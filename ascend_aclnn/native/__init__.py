@@ -11,6 +11,7 @@ import ctypes
 import functools
 import itertools
 import os
+import struct
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Optional
@@ -23,7 +24,25 @@ from ascend_aclnn.native.library import BuildError, build, find
 
 Array = npt.NDArray[Any]
 
-_FLOAT32 = np.dtype(np.float32)
+_FLOAT32, _INT64 = np.dtype(np.float32), np.dtype(np.int64)
+
+_word, _HEAD = ctypes.c_size_t.from_address, object.__basicsize__
+
+
+def _address(array: Array) -> int:
+    return _word(id(array) + _HEAD).value
+
+
+def _interface_address(array: Array) -> int:
+    at: int = array.__array_interface__["data"][0]
+    return at
+
+
+_probes = (np.empty(1), np.empty((3, 2), ">f4")[1:])
+# Where an array begins: the first word of NumPy's structure behind what each object has, where that is so. A small call has
+# several arrays, and __array_interface__ takes ten times as long.
+address = _address if all(_address(probe) == _interface_address(probe) for probe in _probes) else _interface_address
+
 # The helper's numbers of its conversions, by the data types of source and target; it says them when it is loaded.
 _CONVERSIONS: dict[tuple[np.dtype[Any], np.dtype[Any]], int] = {}
 
@@ -91,7 +110,7 @@ def _load() -> Status:
     combine.argtypes = [number, pointer, size, pointer, pointer, pointer, size, size, size]
     combine.restype = None
     nll = library.ascend_native_nll
-    nll.argtypes = [number, pointer, pointer, pointer, size, size, ctypes.c_int64, pointer, pointer, pointer]
+    nll.argtypes = [text]
     nll.restype = number
     norm, gradient = library.ascend_native_layer_norm, library.ascend_native_layer_norm_gradient
     norm.argtypes = [*[pointer] * 3, size, size, ctypes.c_float, *[pointer] * 3]
@@ -169,7 +188,7 @@ def convert(source: Array, target: Array) -> bool:
         return False
     if not (source.flags.aligned and target.flags.aligned):
         return False
-    at, to = source.__array_interface__["data"][0], target.__array_interface__["data"][0]
+    at, to = address(source), address(target)
     _library.ascend_native_convert(number, at, to, rows, columns, source_step, target_step)
     return True
 
@@ -190,7 +209,7 @@ def call_function() -> Optional[Any]:
 
 def apply(name: str, source: Array, target: Array) -> None:
     """The programs' "exp" or "log" of contiguous float32; only where ``runs_programs``."""
-    at, to = source.__array_interface__["data"][0], target.__array_interface__["data"][0]
+    at, to = address(source), address(target)
     getattr(_library, f"ascend_native_{name}")(at, to, source.size)
 
 
@@ -252,8 +271,7 @@ def run_program(
     ``pieces``: one int64, the number of pieces that have been begun. Threads that pass the same array share the work.
     """
     assert _library is not None
-    at = pieces.__array_interface__["data"][0]
-    _library.ascend_native_run(*phase, operands, operand_count, work, sums, at)
+    _library.ascend_native_run(*phase, operands, operand_count, work, sums, address(pieces))
 
 
 def add_up(source: Array, target: Array, of_columns: bool) -> bool:
@@ -263,14 +281,14 @@ def add_up(source: Array, target: Array, of_columns: bool) -> bool:
     """
     if _library is None or source.dtype != _FLOAT32 or source.strides[1] != 4 or not target.flags.c_contiguous:
         return False
-    at, to = source.__array_interface__["data"][0], target.__array_interface__["data"][0]
+    at, to = address(source), address(target)
     _library.ascend_native_sum(at, to, *source.shape, source.strides[0], of_columns)
     return True
 
 
 def _addresses(*arrays: Optional[Array]) -> list[Any]:
     """Where arrays begin; None for one that is absent."""
-    return [None if array is None else array.__array_interface__["data"][0] for array in arrays]
+    return [None if array is None else address(array) for array in arrays]
 
 
 def running_sum(source: Array, target: Array, of_columns: bool) -> bool:
@@ -284,7 +302,7 @@ def running_sum(source: Array, target: Array, of_columns: bool) -> bool:
     for array in (source, target):
         if array.strides[1] != array.itemsize or not array.flags.aligned:
             return False
-    at, to = source.__array_interface__["data"][0], target.__array_interface__["data"][0]
+    at, to = address(source), address(target)
     kinds, steps = (_FLOATS[source.dtype], _SUMS[target.dtype]), (source.strides[0], target.strides[0])
     _library.ascend_native_running_sum(*kinds, at, to, *source.shape, *steps, of_columns)
     return True
@@ -351,34 +369,40 @@ def combine_rows(target: Array, source: Array, picks: Array, weights: Optional[A
     return True
 
 
-def nll(x: Array, weight: Array, classes: Array, ignored: int) -> Optional[tuple[Array, Array, Array]]:
-    """-weight[class] * x[row, class] and weight[class] of each row, zeros for the class to ignore, and the float64 sums of both.
+MEAN, SUM = 1, 2  # how aclnn reduces losses
+_NLL = struct.Struct("4i3q5Q").pack  # ctypes takes a microsecond for as many arguments
 
-    None where the helper cannot, or where a class is out of range. It takes contiguous arrays, ``classes`` of int64.
+
+def nll(x: Array, weight: Array, classes: Array, ignored: int, reduction: int, loss: Array, whole: Array) -> bool:
+    """loss[row] = -weight[class] * x[row, class], 0 for the class to ignore; sums are float64 and rounded once. whole[...] = 0.
+
+    With MEAN or SUM the loss is one number and ``whole`` gets the sum of the weights, by which MEAN divides. False, with nothing
+    written, where the helper cannot, or where a class is out of range. It takes contiguous arrays, ``classes`` of int64.
     """
-    if not runs_programs() or _library is None or x.dtype not in _FLOATS or len(x) > LONG_ROW:
-        return None
-    if weight.dtype != x.dtype or classes.dtype != np.int64:
-        return None
-    if not (
-        x.flags.c_contiguous
-        and x.flags.aligned
-        and weight.flags.c_contiguous
-        and weight.flags.aligned
-        and classes.flags.c_contiguous
+    rows, kind, of_loss, of_whole = len(x), _FLOATS.get(x.dtype), _FLOATS.get(loss.dtype), _FLOATS.get(whole.dtype)
+    if kind is None or of_loss is None or of_whole is None or weight.dtype != x.dtype or whole.size != 1:
+        return False
+    if classes.dtype != _INT64 or loss.size != (1 if reduction in (MEAN, SUM) else rows):
+        return False
+    if (
+        not 0 < rows == classes.size
+        or rows > LONG_ROW
+        or not _plain(x, weight, classes, loss, whole)
+        or _library is None
     ):
-        return None
-    by_row, sums = np.empty((2, len(x)), np.float32), np.empty(2)
-    at, of_weight, of_class, to, to_sums = _addresses(x, weight, classes, by_row, sums)
-    rows, columns = x.shape
-    kind, weights_at = _FLOATS[x.dtype], to + 4 * rows
-    done = _library.ascend_native_nll(kind, at, of_weight, of_class, rows, columns, ignored, to, weights_at, to_sums)
-    return (by_row[0], by_row[1], sums) if done else None
+        return False
+    places = _addresses(x, weight, classes, loss, whole)
+    return bool(
+        _library.ascend_native_nll(_NLL(kind, of_loss, of_whole, reduction, rows, x.shape[1], ignored, *places))
+    )
+
+
+_PLAIN = 0x101  # NumPy's flags of arrays that are C-contiguous and aligned
 
 
 def _plain(*arrays: Array) -> bool:
     """True where arrays are contiguous and aligned, and the helper is there."""
-    return runs_programs() and all(array.flags.c_contiguous and array.flags.aligned for array in arrays)
+    return runs_programs() and all(array.flags.num & _PLAIN == _PLAIN for array in arrays)
 
 
 def window_maxima(x: Array, axes: Array, best: Array, places: Array) -> bool:
@@ -562,19 +586,21 @@ def look_up(codes: Array, table: Array, target: Array) -> bool:
         return False
     if not (codes.flags.c_contiguous and target.flags.c_contiguous and codes.flags.aligned and target.flags.aligned):
         return False
-    source, entries, destination = codes.ctypes.data, table.ctypes.data, target.ctypes.data
-    _library.ascend_native_look_up(source, entries, destination, codes.size, table.itemsize)
+    _library.ascend_native_look_up(*_addresses(codes, table, target), codes.size, table.itemsize)
     return True
 
 
 __all__ = [
     "BF16_PRODUCTS",
+    "MEAN",
     "MOST_CHOSEN",
+    "SUM",
     "BuildError",
     "Status",
     "add_rows",
     "add_runs",
     "add_up",
+    "address",
     "apply",
     "build",
     "call_function",

@@ -483,10 +483,9 @@ def _broadcast_to(arrays: Sequence[Array], shape: tuple[int, ...]) -> bool:
 
 def _overlap(array: Array, target: Array) -> bool:
     """True where writing a block could change an input of another block; two views of the same elements are safe."""
-    if array.strides == target.strides and array.shape == target.shape and array.itemsize == target.itemsize:
-        first, second = array.__array_interface__["data"][0], target.__array_interface__["data"][0]
-        if first == second:
-            return False
+    same = array.strides == target.strides and array.shape == target.shape and array.itemsize == target.itemsize
+    if same and native.address(array) == native.address(target):
+        return False
     return bool(np.may_share_memory(array, target))
 
 

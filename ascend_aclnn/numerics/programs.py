@@ -332,7 +332,7 @@ class Program:
         def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
             words = layout.words.copy()
             for place, is_input, number in places:
-                words[place] += _address((inputs if is_input else outputs)[number])
+                words[place] += native.address((inputs if is_input else outputs)[number])
             operands, begun = pack(*words), np.zeros(1, np.int64)
 
             def share(
@@ -403,7 +403,7 @@ class Program:
             arrays: dict[str, Any] = {"input": inputs, "output": outputs, "row": rows, "scratch": memory}
             words = layout.words.copy()
             for place, (kind, number, _) in enumerate(phase.operands):
-                words[place * (2 + DIMS)] += _address(phase.numbers if kind == "number" else arrays[kind][number])
+                words[place * (2 + DIMS)] += native.address(phase.numbers if kind == "number" else arrays[kind][number])
             return struct.pack(f"{len(words)}q", *words)
 
         def share() -> None:
@@ -423,11 +423,6 @@ def _in_rows(values: Array, lead: Sequence[int], dtype: np.dtype[Any]) -> Array:
     if values.shape != tuple(lead):
         values = values.reshape(lead) if values.size == math.prod(lead) else np.broadcast_to(values, lead)
     return np.ascontiguousarray(values, dtype)
-
-
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 # ------------------------------------------------------------------------------------------------------ cache

@@ -22,7 +22,7 @@ from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.cli import main
 from ascend_aclnn.native import calls
 from ascend_aclnn.native import library as native_library
-from ascend_aclnn.numerics import convert, round_into, widen
+from ascend_aclnn.numerics import convert, round_into, rounded_to, widen
 
 BF16, E4M3, E5M2 = (np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 HALF = np.dtype(np.float16)
@@ -296,20 +296,38 @@ def test_philox_makes_the_words_that_python_integers_make(helper: str, count: in
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), HALF, BF16], ids=str)
 def test_losses_of_classes_are_those_of_the_formula(helper: str, dtype: np.dtype[Any]) -> None:
     rng = np.random.default_rng(0)
-    rows, columns, ignored = 2500, 37, 5
+    rows, columns, ignored, none = 2500, 37, 5, 0
     x, weight = (rng.standard_normal(shape).astype(dtype) for shape in ((rows, columns), columns))
     classes = rng.integers(0, columns, rows)
-    answer = native.nll(x, weight, classes, ignored)
-    assert answer is not None
     chosen, weights = (values.astype(np.float32) for values in (x[np.arange(rows), classes], weight[classes]))
-    wanted = np.where(classes == ignored, 0, -weights * chosen), np.where(classes == ignored, 0, weights)
-    for of_rows, formula, total in zip(answer, wanted, answer[2]):
-        assert of_rows.tobytes() == formula.astype(np.float32).tobytes()
-        assert total == np.add.reduce(formula.astype(np.float64))
+    losses = np.where(classes == ignored, 0, -weights * chosen).astype(np.float32)
+    total = np.add.reduce(losses.astype(np.float64))
+    divisor = np.add.reduce(np.where(classes == ignored, 0, weights).astype(np.float64))
+    for kind in (np.dtype(np.float32), HALF, BF16):
+        for reduction, wanted in ((none, losses), (native.MEAN, total / divisor), (native.SUM, total)):
+            loss, whole = np.empty(np.shape(wanted), kind), np.empty(1, kind)
+            assert native.nll(x, weight, classes, ignored, reduction, loss, whole)
+            assert loss.tobytes() == rounded_to(wanted, kind).tobytes()
+            assert whole == rounded_to(divisor if reduction else 0.0, kind)
+    loss, whole = np.full((2, 1), 7, np.float32)
     for wrong in (-1, columns):
         classes[rows - 1] = wrong
-        assert native.nll(x, weight, classes, ignored) is None
-        assert native.nll(x, weight, classes, wrong) is not None
+        assert not native.nll(x, weight, classes, ignored, native.SUM, loss, whole)
+        assert loss == whole == 7
+        assert native.nll(x, weight, classes, wrong, native.SUM, loss.copy(), whole.copy())
+    classes[rows - 1] = 0
+    for arguments in (
+        (x[:, ::-1], weight, classes, ignored, native.SUM, loss, whole),
+        (x, weight, classes, ignored, none, loss, whole),
+        (x, weight, classes.astype(np.int32), ignored, native.SUM, loss, whole),
+        (x, weight, classes, ignored, native.SUM, loss.astype(np.float64), whole),
+    ):
+        assert not native.nll(*arguments)
+
+
+def test_an_array_begins_where_numpy_says() -> None:
+    for array in (np.empty(3), np.empty((4, 5), np.int8)[1:, 2:], np.empty(0, BF16), np.frombuffer(b"abcd", ">u2")[1:]):
+        assert native.address(array) == array.__array_interface__["data"][0]
 
 
 @pytest.mark.parametrize("shape", [(40, 64), (700, 3), (3, 1025), (2, 8192)], ids=str)

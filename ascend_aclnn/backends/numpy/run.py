@@ -184,13 +184,13 @@ class Runner:
         return self._run_whole
 
     def returning(self, arguments: Sequence[Any]) -> Optional[Callable[[list[Any]], list[Any]]]:
-        """``run`` for small arguments of these shapes and data types that takes the inputs and returns new outputs.
+        """``run`` for arguments of these shapes and data types that takes the inputs and returns new small outputs.
 
         A result of the reference that no one else refers to becomes the output itself, without a copy. None if ``prepare`` is
         as fast.
         """
         outputs = [arguments[i] for i in self._outputs]
-        if _are_large(arguments):
+        if _are_large(outputs if self._reference.raw else arguments):
             return None
         if not all(type(output) is np.ndarray for output in outputs):
             return None

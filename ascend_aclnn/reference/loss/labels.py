@@ -37,13 +37,6 @@ def _rows(x: Array, target: Array) -> tuple[Array, Array]:
 def _nll(x: Array, target: Array, weight: Array, reduction: int, ignore: int) -> Any:
     """-weight[class] * x[class], and the sum of the weights, by which a mean divides; 0 where nothing is reduced."""
     x, target = _rows(x, target)
-    if x.ndim == 2 and x.shape[1] == weight.size:
-        losses = native.nll(x, weight, np.ascontiguousarray(target, np.int64), ignore)
-        if losses is not None:
-            loss, _, (whole_loss, whole) = losses
-            if reduction == NONE:
-                return loss, 0
-            return whole_loss / whole if reduction == MEAN else whole_loss, whole
     classes, counted = checked_classes("target", target, ignore, x.shape[1])
     weights = widen(codes(weight).reshape(-1).take(classes).view(weight.dtype))
     if x.ndim == 2 and x.size and x.flags.c_contiguous:
@@ -62,7 +55,14 @@ def _nll(x: Array, target: Array, weight: Array, reduction: int, ignore: int) ->
     return total(loss) / whole if reduction == MEAN else total(loss), whole
 
 
-reference("aclnnNLLLoss", "aclnnNLLLoss2d", raw=True)(any_rank(_nll, wide=False))
+_any_rank_nll = any_rank(_nll, wide=False)
+
+
+@reference("aclnnNLLLoss", "aclnnNLLLoss2d", raw=True)
+def nll_loss(x: Array, target: Array, weight: Array, reduction: int, ignore: int, *, out: tuple[Array, Array]) -> None:
+    plain = x.ndim == 2 and x.shape[1] == weight.size
+    if not plain or not native.nll(x, weight, target.astype(np.int64, copy=False), ignore, reduction, *out):
+        _any_rank_nll(x, target, weight, reduction, ignore, out=out)
 
 
 @reference("aclnnNLLLossBackward", "aclnnNLLLoss2dBackward")
