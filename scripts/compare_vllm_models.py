@@ -70,6 +70,7 @@ ROWS = {
     "eagle-graphs": Row("llama", options=(_GRAPHS,), drafts=2),
     "prefix-caching": Row("llama", options=(("enable_prefix_caching", True),), length=300),
     "chunked-prefill": Row("llama", options=(("max_num_batched_tokens", 64),), length=200),
+    "chunked-prefill-mla": Row("deepseek_v2", "bfloat16", options=(("max_num_batched_tokens", 64),), length=200),
     # vllm-ascend's sparse attention takes models with one head of keys alone.
     "hamming-sparse": Row("llama_1", length=300, hashed=True),
     # Below rank 128 vllm-ascend launches kernels of its own (bgmv_shrink); from there on it takes vLLM's own functions.

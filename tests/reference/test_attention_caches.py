@@ -40,6 +40,26 @@ def test_attention_update(dtype: Any) -> None:
     assert ops.attention_update(lse, [p[2] for p in parts], 0)[1] is None
 
 
+def test_part_without_keys_has_no_weight() -> None:
+    """Chunked prefill joins what a batch's queries find in the cache; a prompt that just begins has nothing there."""
+    query, key, value = (numbers(tokens, 2, 128).astype(np.float16) for tokens in (6, 4, 4))
+    found, lse = ops.fused_infer_attention_score_v3(  # the four queries of the second sequence see no key
+        query, [key], [value], actual_seq_lengths=[2, 6], actual_seq_lengths_kv=[4, 4], num_heads=2,
+        num_key_value_heads=2, input_layout="TND", sparse_mode=0, inner_precise=0, block_size=0, antiquant_mode=0,
+        softmax_lse_flag=True, key_antiquant_mode=0, value_antiquant_mode=0,
+    )  # fmt: skip
+    own, own_lse = numbers(12, 128), numbers(12)
+    joined = [own_lse, lse.reshape(-1)], [own, found.reshape(12, 128).astype(np.float32)], 1
+    out, total = ops.attention_update(*joined)
+    np.testing.assert_array_equal(out[4:], own[4:])
+    np.testing.assert_array_equal(total[4:], own_lse[4:])
+    assert (total[:4] > own_lse[:4]).all()
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        new = ops.attention_update(*joined)
+    np.testing.assert_array_equal(new[0][:4], out[:4])
+    assert np.isnan(new[0][4:]).all() and np.isnan(new[1][4:]).all()
+
+
 def eight_times(x: Any) -> Any:
     return np.repeat(x[..., None], 8, -1).astype(np.float32)
 

@@ -15,8 +15,22 @@ from ascend_aclnn.reference.declare import reference
 
 @reference("aclnnAttentionUpdate")
 def attention_update(lse: list[Array], parts: list[Array], kind: int) -> tuple[Array, Optional[Array]]:
-    """Results of parts of the keys, weighted by their sums of exponentials."""
+    """Results of parts of the keys, weighted by their sums of exponentials.
+
+    A part that has no key for a query says so by infinity, as attention for inference does, and has no weight.
+    """
     sums = np.stack(lse)
+    sums[np.isposinf(sums)] = -np.inf
+    return _joined(sums, parts, kind)
+
+
+@reference("aclnnAttentionUpdate", product="950")
+def _attention_update_950(lse: list[Array], parts: list[Array], kind: int) -> tuple[Array, Optional[Array]]:
+    """As on the others, but its kernel computes with infinity: such a query's result is NaN."""
+    return _joined(np.stack(lse), parts, kind)
+
+
+def _joined(sums: Array, parts: list[Array], kind: int) -> tuple[Array, Optional[Array]]:
     most = sums.max(0)
     total = most + np.log(np.exp(sums - most).sum(0))
     weights = np.exp(sums - total)[..., None]
