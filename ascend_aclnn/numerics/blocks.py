@@ -17,6 +17,7 @@ from ascend_aclnn import native
 from ascend_aclnn.numerics import convert, programs
 from ascend_aclnn.numerics.convert import codes, is_low_precision, parts, round_into, widen
 from ascend_aclnn.numerics.programs import Program
+from ascend_aclnn.numerics.steps import Steps
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
 SMALL = 1 << 15  # elements up to which blocks are no faster than one pass
@@ -49,14 +50,19 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
         return True
     arrays = [array for array in (*views, *targets) if array is not None]
     wide = any(array.dtype != np.bool_ for array in arrays)
-    pieces = parts(elements.sizes, convert.BLOCK if wide else 4 * convert.BLOCK)  # of as many bytes
+    steps = None if program is not None or not wide else programs.steps(function, inputs, outputs)
+    block = convert.BLOCK if steps is None else steps.block
+    pieces = parts(elements.sizes, block if wide else 4 * block)  # of as many bytes
+    apart = steps is None or not any(_share(inputs, outputs))
     layouts: dict[Any, Any] = {}
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
             cut = [None if view is None else view[_thin(piece, view.shape)] for view in views]
             results = [None if output is None else output[piece] for output in targets]
-            if program is None:
+            if steps is not None:
+                steps.run(cut, results, apart)
+            elif program is None:
                 _compute(function, inputs, cut, results)
             else:
                 sizes = next(output.shape for output in results if output is not None)
@@ -258,7 +264,9 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
     rows = _row_program(function, inputs, outputs, lines.axes)
     repeated = _repeated(inputs, lines.free) if rows is None else ()
     whole = rows is not None and rows.single  # run on all cores; needs memory for one number per row only
-    block = _WHOLE if whole else convert.BLOCK
+    steps = _row_steps(function, inputs, outputs, lines.axes) if rows is None else None
+    block = _WHOLE if whole else convert.BLOCK if steps is None else steps.block
+    apart = steps is None or not any(_share(inputs, outputs))
     pieces = [(slice(None),) * first.ndim]
     layouts: dict[Any, Any] = {}
     if not whole or first.size > block:
@@ -283,7 +291,9 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
             if repeated:
                 whole_or_cut = [item if part is None else part for item, part in zip(inputs, parts)]
                 program = _row_program(function, whole_or_cut, places, lines.axes)
-            if program is None:
+            if program is None and steps is not None:
+                steps.run([item if part is None else part for item, part in zip(inputs, parts)], places, apart)
+            elif program is None:
                 _compute(function, inputs, parts, places)
             else:
                 matrices, results, sizes, lead = _as_rows(program, count, parts, places)
@@ -360,6 +370,16 @@ def _row_program(
             if item.ndim != first.ndim or (lead != free and math.prod(lead) != 1):
                 return None
     return programs.program(function, inputs, outputs, count, first)
+
+
+def _row_steps(
+    function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], axes: set[int]
+) -> Optional[Steps]:
+    """The steps of a function along the last axes; None where there are none."""
+    first = inputs[0]
+    if axes != set(range(first.ndim - len(axes), first.ndim)):
+        return None
+    return programs.steps(function, inputs, outputs, len(axes), first)
 
 
 def _as_rows(program: Program, count: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -465,6 +485,14 @@ def _overlaps(inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
     """True where writing a block could change an input of another."""
     targets = [output for output in outputs if output is not None]
     return any(_overlap(item, target) for item in inputs if isinstance(item, np.ndarray) for target in targets)
+
+
+def _share(inputs: Sequence[Any], outputs: Sequence[Any]) -> Iterator[bool]:
+    """Whether inputs and outputs may have memory in common, pair by pair."""
+    for target in outputs:
+        for item in inputs:
+            if target is not None and isinstance(item, np.ndarray):
+                yield np.may_share_memory(item, target)
 
 
 def _thin(piece: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:

@@ -68,9 +68,9 @@ def widen(array: Array, out: Optional[Array] = None) -> Array:
     if array.size <= _FEW and array.dtype != hifloat8.DTYPE:
         np.copyto(out, array, casting="unsafe")
     elif array.size <= 2 * BLOCK:  # blocks cut by ``rows_per_block`` stay one piece
-        _widen_part(out, array)
+        widen_block(out, array)
     else:
-        in_parts(_widen_part, out, array)
+        in_parts(widen_block, out, array)
     return out
 
 
@@ -177,7 +177,7 @@ def set_all(out: Array, code: Any) -> None:
         in_parts(lambda part, _: part.fill(code), out, out, max(BLOCK, out.size // _SHARES))
 
 
-def _widen_part(out: Array, array: Array) -> None:
+def widen_block(out: Array, array: Array) -> None:
     if _by_helper(array, out):
         return
     if array.dtype == np.float16:
@@ -239,9 +239,9 @@ def round_into(dst: Array, src: Array, *spare: Array) -> None:
     if src is dst:
         return
     if dst.size <= 2 * BLOCK or src.shape != dst.shape or np.may_share_memory(dst, src):
-        _round_part(dst, src, [memory for memory in spare if memory.shape == src.shape])
+        round_block(dst, src, [memory for memory in spare if memory.shape == src.shape])
     else:
-        in_parts(_round_part, dst, src)
+        in_parts(round_block, dst, src)
 
 
 def rounded_to(values: Any, dtype: Any) -> Array:
@@ -252,7 +252,7 @@ def rounded_to(values: Any, dtype: Any) -> Array:
     return result
 
 
-def _round_part(dst: Array, src: Array, spare: Sequence[Array] = ()) -> None:
+def round_block(dst: Array, src: Array, spare: Sequence[Array] = ()) -> None:
     if dst.dtype == src.dtype:
         np.copyto(dst, src)
         return
@@ -266,7 +266,7 @@ def _round_part(dst: Array, src: Array, spare: Sequence[Array] = ()) -> None:
         if dst.dtype == hifloat8.DTYPE:
             np.copyto(dst, hifloat8.encode(src))
         else:
-            _round_part(dst, src)
+            round_block(dst, src)
         return
     double_to_bf16 = src.dtype == np.float64 and dst.dtype == _BFLOAT16  # NumPy takes ten steps
     if (double_to_bf16 or not few) and _by_helper(src, dst):

@@ -25,6 +25,7 @@ import numpy as np
 from ascend_aclnn import native
 from ascend_aclnn.numerics.convert import BLOCK, round_into, widen
 from ascend_aclnn.numerics.encoding import READ, TYPES, WRITTEN, Assembly, Code, Operand, Phase, row_function
+from ascend_aclnn.numerics.steps import Steps
 from ascend_aclnn.numerics.threads import Array, scratch, side_by_side, thread_count
 from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Node, Notes, Number, Traced, Untraceable
 
@@ -441,21 +442,33 @@ def program(
 
     ``row_axes``: how many of the last axes of ``like`` the formula works along, 0 for an element-wise one.
     """
-    return _traced(function, inputs, outputs, row_axes, like) if native.runs_programs() else None
+    return _traced(_program, function, inputs, outputs, row_axes, like) if native.runs_programs() else None
+
+
+def steps(
+    function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], row_axes: int = 0, like: Any = None
+) -> Optional[Steps]:
+    """The formula as calls of NumPy, for where there is no helper; None where it cannot be traced."""
+    return None if native.runs_programs() else _traced(_steps, function, inputs, outputs, row_axes, like)
 
 
 def operations(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
     """The operations of an element-wise formula, counted in additions; infinity where it cannot be traced."""
-    traced = _traced(function, inputs, outputs)
+    traced = _traced(_program, function, inputs, outputs)
     return math.inf if traced is None or not traced.single else traced.operations
 
 
 def _traced(
-    function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], row_axes: int = 0, like: Any = None
-) -> Optional[Program]:
+    make: Callable[..., Any],
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    row_axes: int = 0,
+    like: Any = None,
+) -> Any:
     if all(item.dtype == BOOL for item in (*inputs, *outputs) if isinstance(item, np.ndarray)):
         return None  # NumPy works on bytes, programs on masks of 32 bits
-    key: list[Any] = [row_axes]
+    key: list[Any] = [make, row_axes]
     for item in inputs:
         if isinstance(item, np.ndarray):
             if item.dtype not in READ:
@@ -476,7 +489,7 @@ def _traced(
         if len(cached) >= _MOST_PROGRAMS:
             cached.clear()
         try:
-            cached[signature] = trace(function, inputs, outputs, row_axes, like)
+            cached[signature] = make(*_noted(function, inputs, outputs, row_axes, like), inputs, outputs)
         except Exception:  # a formula may fail on a stand-in where it works on arrays
             cached[signature] = None
     return cached[signature]
@@ -489,6 +502,13 @@ def trace(
     function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], row_axes: int = 0, like: Any = None
 ) -> Program:
     """Runs a formula on stand-ins; Untraceable, or whatever the formula raises, where it has no program."""
+    return _program(*_noted(function, inputs, outputs, row_axes, like), inputs, outputs)
+
+
+def _noted(
+    function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], row_axes: int, like: Any
+) -> tuple[Notes, tuple[Any, ...]]:
+    """The operations of a formula, and what it returned."""
     notes = Notes(row_axes)
     arguments = list(inputs)
     for position, item in enumerate(inputs):
@@ -508,8 +528,20 @@ def trace(
     several = results if isinstance(results, tuple) else (results,)
     if len(several) != len(outputs):
         raise Untraceable("another number of results")
+    return notes, several
+
+
+def _program(notes: Notes, results: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
     floats = [n for n, item in enumerate(inputs) if isinstance(item, np.ndarray) and item.dtype == FLOAT32]
-    return Program(notes, several, [None if output is None else output.dtype for output in outputs], floats)
+    return Program(notes, results, _dtypes(outputs), floats)
 
 
-__all__ = ["DIMS", "Program", "Traced", "Untraceable", "operations", "program", "trace"]
+def _steps(notes: Notes, results: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Steps:
+    return Steps(notes, results, inputs, _dtypes(outputs))
+
+
+def _dtypes(outputs: Sequence[Any]) -> list[Optional[np.dtype[Any]]]:
+    return [None if output is None else output.dtype for output in outputs]
+
+
+__all__ = ["DIMS", "Program", "Traced", "Untraceable", "operations", "program", "steps", "trace"]

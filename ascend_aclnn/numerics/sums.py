@@ -13,7 +13,7 @@ import numpy as np
 
 from ascend_aclnn import native
 from ascend_aclnn.numerics import convert
-from ascend_aclnn.numerics.threads import Array, for_blocks
+from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 from ascend_aclnn.numerics.tracing import Traced
 
 _reduce: Any = np.add.reduce  # np.sum takes twice as long on a few elements
@@ -117,9 +117,12 @@ def _of_rows(x: Array) -> Array:
     same = columns <= native.LONG_ROW or native.adds_long_rows()
     if x.size > _FEW and same and native.runs_programs() and native.add_up(x, sums, False):
         return sums
-    step = convert.rows_per_block(columns, convert.BLOCK)
+    step = convert.rows_per_block(columns)
     for lo in range(0, rows, step):
-        _reduce(x[lo : lo + step].astype(np.float64), 1, None, sums[lo : lo + step])
+        part = x[lo : lo + step]
+        wide = scratch("sums.wide", part.shape, _FLOAT64)
+        np.copyto(wide, part)
+        _reduce(wide, 1, None, sums[lo : lo + step])
     sums += 0.0  # no negative zeros
     return sums
 

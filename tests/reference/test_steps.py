@@ -1,0 +1,142 @@
+"""Formulas in kept memory, without the compiled helper: the bits of the same formula on whole arrays."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+from formulas import DTYPES, ELEMENTWISE, bits, values
+
+from ascend_aclnn import native
+from ascend_aclnn.numerics import blocks, programs, row_maximum, sum_of_squares, sum_over, where
+from ascend_aclnn.numerics.blocks import along, elementwise
+
+
+@pytest.fixture(autouse=True)
+def numpy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No helper, and blocks so small that every case has several."""
+    monkeypatch.setattr(native, "runs_programs", lambda: False)
+    monkeypatch.setattr(native, "converts", lambda *_: False)
+    monkeypatch.setattr(blocks, "SMALL", 1 << 10)
+    monkeypatch.setattr("ascend_aclnn.numerics.steps._BLOCK", 1 << 15)
+
+
+def check_same(function: Callable[..., Any], inputs: list[Any], outputs: list[Any], row_axes: int = 0) -> None:
+    """The steps fill the outputs with what the formula gives."""
+    others = [output.copy() for output in outputs]
+    assert programs.steps(function, inputs, outputs, row_axes, inputs[0]) is not None, "there are no steps"
+    run: Any = along if row_axes else elementwise
+    arguments: Any = (function, lambda *_: range(-row_axes, 0), inputs) if row_axes else (function, inputs)
+    assert run(*arguments, outputs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs, "steps", lambda *_: None)
+        assert run(*arguments, others)
+    for output, other in zip(outputs, others):
+        # The sign of NaN made by different loops of NumPy may differ.
+        differ = (bits(output) != bits(other)) & ~((output != output) & (other != other))
+        assert not differ.any(), f"{differ.sum()} differ: {output[differ][:5]} and {other[differ][:5]}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise_formulas(name: str, dtype: np.dtype[Any]) -> None:
+    shape = (300, 257)
+    x, y = values(shape, dtype, 0), values(shape, dtype, 1)
+    for out in (np.zeros(shape, dtype), np.zeros((300, 514), dtype)[:, ::2], np.zeros(shape, np.float32)):
+        check_same(ELEMENTWISE[name], [x, y], [out])
+    check_same(ELEMENTWISE[name], [x, y[:1]], [np.zeros(shape, dtype)])
+    check_same(ELEMENTWISE[name], [x[:, ::-1], y.T.copy().T], [np.zeros(shape, dtype)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_in_place(name: str, dtype: np.dtype[Any]) -> None:
+    x, y = values((300, 257), dtype, 0), values((300, 257), dtype, 1)
+    wanted = np.zeros_like(x)
+    check_same(ELEMENTWISE[name], [x, y], [wanted])
+    for place in (0, 1):
+        arrays = [x.copy(), y.copy()]
+        assert elementwise(ELEMENTWISE[name], arrays, [arrays[place]])
+        differ = (bits(arrays[place]) != bits(wanted)) & ~((arrays[place] != arrays[place]) & (wanted != wanted))
+        assert not differ.any()
+
+
+CHOICES: dict[str, Callable[..., Any]] = {
+    "of arrays": lambda m, x, y: where(m, x, y),
+    "of results": lambda m, x, y: where(m, x + 1, y * 2),
+    "of one result": lambda m, x, y: where(m, (z := x * 2), z),
+    "of 0 and an array": lambda m, x, y: where(m, 0, x),
+    "of 0 and a result": lambda m, x, y: where(x > y, 0, x - y),
+    "of an array and 0": lambda m, x, y: where(~m, x, 0) + y,
+    "of -0 and an array": lambda m, x, y: where(m, -0.0, x),
+    "of a number and an array": lambda m, x, y: where(m, 1.5, x),
+    "twice": lambda m, x, y: where(m, where(x > 0, x, y), where(x > 0, y, 3)),
+    "by a condition that is kept": lambda m, x, y: where(c := x > 0, where(c & m, x, y), y),
+    "of what is used again": lambda m, x, y: where(m, (z := x * y), y) + z,
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices(name: str, dtype: np.dtype[Any]) -> None:
+    shape = (300, 257)
+    mask = np.random.default_rng(0).random(shape) < 0.5
+    x, y = values(shape, dtype, 0), values(shape, dtype, 1)
+    check_same(CHOICES[name], [mask, x, y], [np.zeros(shape, dtype)])
+    check_same(CHOICES[name], [mask[:, :1], x, y[:1]], [np.zeros(shape, dtype)])
+    arrays = [mask, x.copy(), y.copy()]
+    wanted = np.zeros_like(x)
+    check_same(CHOICES[name], arrays, [wanted])
+    assert elementwise(CHOICES[name], arrays, [arrays[1]])
+    assert np.array_equal(bits(arrays[1])[~np.isnan(wanted)], bits(wanted)[~np.isnan(wanted)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_several_results(dtype: np.dtype[Any]) -> None:
+    shape = (300, 257)
+    x, y = values(shape, dtype, 0), values(shape, dtype, 1)
+    outputs = [np.zeros(shape, kind) for kind in (dtype, dtype, bool, np.float32, dtype)]
+    check_same(lambda x, y: ((z := x + y), z * z, z > 0, z, y), [x, y], outputs)
+    check_same(lambda x, y: (np.exp(z := x + y), z), [x, y], [np.zeros(shape, np.float32), np.zeros(shape, dtype)])
+    into = [x.copy(), y.copy()]
+    assert elementwise(lambda x, y: (x + y, x - y), into, into)
+    wanted = [np.zeros(shape, dtype), np.zeros(shape, dtype)]
+    check_same(lambda x, y: (x + y, x - y), [x, y], wanted)
+    for found, array in zip(into, wanted):
+        assert np.array_equal(bits(found)[~np.isnan(array)], bits(array)[~np.isnan(array)])
+
+
+def _norm(x: Any, weight: Any, s: Any) -> Any:
+    mean = (sum_over(x, (-1,), True) / 257).astype(np.float32)
+    apart = x - mean
+    variance = (sum_of_squares(apart, (-1,), True) / 257).astype(np.float32)
+    rstd = 1 / np.sqrt(variance + np.float32(1e-5))
+    return apart * rstd * weight + s, mean, np.squeeze(rstd, -1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_formulas_along_rows(dtype: np.dtype[Any]) -> None:
+    shape = (8, 40, 257)
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    outputs = [np.zeros(shape, dtype), np.zeros((8, 40, 1), np.float32), np.zeros((8, 40), dtype)]
+    check_same(_norm, [x, x[0, 0], x[..., :1]], outputs, 1)
+
+    def softmax(x: Any) -> Any:
+        e = np.exp(x - row_maximum(x, -1))
+        return e / sum_over(e, (-1,), True).astype(x.dtype)
+
+    check_same(softmax, [values(shape, dtype, 0)], [np.zeros(shape, dtype)], 1)
+    check_same(softmax, [x[:, ::2]], [np.zeros((8, 80, 257), dtype)[:, ::4]], 1)
+    halves = [np.zeros((8, 40, 128), dtype)]
+    check_same(lambda x: x[..., :128] * (1 / (1 + np.exp(-x[..., 128:256]))), [x], halves, 1)
+    check_same(lambda x: x - np.max(x, (1, 2), keepdims=True), [x], [np.zeros(shape, dtype)], 2)
+
+
+def test_what_cannot_be_traced_runs_as_it_is() -> None:
+    x = values((300, 257), DTYPES[1], 0)
+    out = np.zeros_like(x)
+    assert programs.steps(lambda x: np.asarray(x) * 2, [x], [out]) is None
+    assert elementwise(lambda x: np.asarray(x) * 2, [x], [out])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out, x * np.float16(2))
