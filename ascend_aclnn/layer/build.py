@@ -25,7 +25,7 @@ from ascend_aclnn.core import files
 from ascend_aclnn.core.progress import Progress
 from ascend_aclnn.emulator import protocol
 from ascend_aclnn.emulator.build import NoCompilerError, cache, find_compiler, headers
-from ascend_aclnn.emulator.build.compiler import FLAGS, identity, run_compiler
+from ascend_aclnn.emulator.build.compiler import FLAGS, Objects, identity, run_compiler
 from ascend_aclnn.emulator.build.libraries import PACKAGE
 from ascend_aclnn.layer import generated
 from ascend_aclnn.layer.exports import read_library
@@ -148,13 +148,14 @@ class _Shims:
         (self.sources / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
         self._compiler = compiler
         self._flags = [*FLAGS, "-ftls-model=initial-exec", "-fexceptions", "-Wno-unused-parameter"]
-        self._places = [f"-I{place}" for place in (self.include, CSRC, EMULATOR, self.sources)]
+        places = (self.include, CSRC, EMULATOR, self.sources)
+        headers_in = (self.sources, CSRC, EMULATOR)
+        self._objects = Objects(compiler, places, headers_in, self.sources, work.parent / cache.OBJECTS)
 
     def compiled(self, library: str, source: Path) -> Path:
-        target = self.sources / f"{library}.{source.stem}.o"
+        """Layers in front of other libraries have most objects in common."""
         level = "-O2" if library == CORE else "-O1"
-        run_compiler([self._compiler, *self._flags, level, *self._places, "-c", str(source), "-o", str(target)])
-        return target
+        return self._objects.compiled(source, [*self._flags, level], f"{library}.{source.stem}")
 
     def linked(self, target: Path, parts: Iterable[Path], needed: Iterable[str]) -> None:
         """``needed``: libraries in the order in which they are loaded."""

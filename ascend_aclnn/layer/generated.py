@@ -182,6 +182,24 @@ _PREAMBLE = """\
 void *shim_library(void);
 #define REAL(slot, name) (__atomic_load_n(&slot, __ATOMIC_ACQUIRE) ?: layer_find(shim_library(), name, &slot))
 """
+# What operators have in common: written out in each of them, it takes twice as long to compile.
+_PHASES = """\
+static __attribute__((noinline)) void *begin_(layer_frame *frame, void **slot, const char *name) {
+    *frame = (layer_frame){0, layer_depth++ == 0 && layer_records};
+    if (frame->outer) frame->begin = layer_now();
+    return REAL(*slot, name);
+}
+
+static __attribute__((noinline)) aclnnStatus phase_two_(void **slot, const char *name, void *workspace, uint64_t size,
+                                                        aclOpExecutor *executor, aclrtStream stream) {
+    LAYER_PASS;
+    aclnnStatus (*real)(void *, uint64_t, aclOpExecutor *, aclrtStream) = (__typeof__(real))REAL(*slot, name);
+    layer_launch *launch = frame_.outer ? layer_before_phase_two(workspace, size, executor, stream) : NULL;
+    aclnnStatus status = real(workspace, size, executor, stream);
+    layer_after_phase_two(launch, status);
+    return status;
+}
+"""
 
 
 def shim_lines(path: Path) -> Iterator[str]:
@@ -219,6 +237,7 @@ def function_lines(exports: Collection[str], include: Path) -> Iterator[str]:
 def operator_lines(operators: Sequence[Operator], exports: Collection[str]) -> Iterator[str]:
     """Both phases of operators."""
     yield _PREAMBLE
+    yield _PHASES
     for operator in operators:
         yield from _operator(operator, exports)
 
@@ -497,20 +516,25 @@ def _operator(operator: Operator, exports: Collection[str]) -> Iterator[str]:
         prototype = one.replace(f"{operator.phase_one}(", f"{phase}(")
         arguments = ", ".join([*(p.name for p in operator.parameters), "workspaceSize", "executor"])
         yield f"LAYER {prototype};\nLAYER {prototype} {{"
-        yield "    static void *slot_;\n    LAYER_ENTER;"
-        yield f'    __typeof__(&{phase}) real_ = (__typeof__(real_))REAL(slot_, "{phase}");'
+        yield "    static void *slot_;\n    __attribute__((cleanup(layer_leave))) layer_frame frame_;"
+        yield f'    __typeof__(&{phase}) real_ = (__typeof__(real_))begin_(&frame_, &slot_, "{phase}");'
         yield f"    aclnnStatus status_ = real_({arguments});"
         yield f"    const layer_value values_[] = {{{values}}};"
         yield f"    layer_phase_one(&frame_, &operator_{name}, values_, status_, workspaceSize, (void *const *)executor);"
         yield "    return status_;\n}"
-    more = "".join(f"{parameter}, " for _, parameter in operator.phase_two)
     yield f"LAYER {two};\nLAYER {two} {{"
-    yield "    static void *slot_;\n    LAYER_PASS;"
-    yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
-    yield "    layer_launch *launch_ = frame_.outer ? layer_before_phase_two(workspace, workspaceSize, executor, stream) : NULL;"
-    yield f"    aclnnStatus status_ = real_(workspace, workspaceSize, executor, {more}stream);"
-    yield "    layer_after_phase_two(launch_, status_);"
-    yield "    return status_;\n}"
+    yield "    static void *slot_;"
+    if operator.phase_two:
+        more = "".join(f"{parameter}, " for _, parameter in operator.phase_two)
+        yield "    LAYER_PASS;"
+        yield f'    __typeof__(&{name}) real_ = (__typeof__(real_))REAL(slot_, "{name}");'
+        yield "    layer_launch *launch_ ="
+        yield "        frame_.outer ? layer_before_phase_two(workspace, workspaceSize, executor, stream) : NULL;"
+        yield f"    aclnnStatus status_ = real_(workspace, workspaceSize, executor, {more}stream);"
+        yield "    layer_after_phase_two(launch_, status_);"
+        yield "    return status_;\n}"
+    else:
+        yield f'    return phase_two_(&slot_, "{name}", workspace, workspaceSize, executor, stream);\n}}'
 
 
 def _described(operator: Operator) -> Iterator[str]:

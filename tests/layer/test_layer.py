@@ -18,6 +18,7 @@ from layer_tools import run
 
 from ascend_aclnn.cli.emulator import environment as emulated_environment
 from ascend_aclnn.emulator import protocol
+from ascend_aclnn.emulator.build import compiler as building
 from ascend_aclnn.layer import run as layer_run
 from ascend_aclnn.layer.build import CSRC, build_layer
 from ascend_aclnn.layer.exports import read_library
@@ -478,6 +479,24 @@ def test_an_operator_whose_installed_header_differs_is_left_out(compiler: str, t
     )
     layer = build_layer(stand_in) / "lib64"
     assert "aclnnAdd" not in read_library(layer / "libopapi.so").functions
+
+
+def test_layers_share_what_they_have_in_common(
+    stand_in: Path, compiler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In front of a CANN at another place only what names the place is compiled again."""
+    build_layer(stand_in)
+    compiled: list[str] = []
+    run_compiler = building.run_compiler
+
+    def counting(command: list[str]) -> None:
+        if "-c" in command:
+            compiled.append(Path(command[command.index("-c") + 1]).name)
+        run_compiler(command)
+
+    monkeypatch.setattr(building, "run_compiler", counting)
+    build_layer(make_stand_in(compiler, tmp_path))
+    assert sorted(compiled) == sorted(f"{Path(name).stem}_0.c" for name in STAND_INS)
 
 
 def test_the_emulated_device_is_recognised_behind_the_layer(emulator_home: Path, tmp_path: Path) -> None:

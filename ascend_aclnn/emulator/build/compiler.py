@@ -69,23 +69,10 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
             path.write_text("\n".join(operator_lines(repository, options.cann)), encoding="utf-8")
             sources[library].append(path)
 
-    common_digest = hashlib.sha256(identity(compiler).encode())
-    texts = {(str(path.relative_to(place)), path.read_bytes()) for place in (CSRC, work) for path in place.rglob("*.h")}
-    for header, content in sorted(texts):  # in an order that does not depend on where the directories are
-        common_digest.update(header.encode() + b"\0" + content)
+    objects_of = Objects(compiler, (include, CSRC, work), (CSRC, work), work, shared_objects)
 
     def compile_one(source: Path, own_flags: Sequence[str]) -> Path:
-        flags = [*FLAGS, *own_flags]
-        digest = common_digest.copy()
-        digest.update("\0".join([*flags, source.name, ""]).encode() + source.read_bytes())
-        key = digest.hexdigest()[:32]
-        object_file = None if shared_objects is None else cache.object_of(shared_objects, key)
-        if object_file is None:
-            object_file = work / (source.stem + ".o")
-            places = [f"-I{place}" for place in (include, CSRC, work)]
-            run_compiler([compiler, *flags, *places, "-c", str(source), "-o", str(object_file)])
-            if shared_objects is not None:
-                object_file = cache.keep_object(shared_objects, key, object_file)
+        object_file = objects_of.compiled(source, [*FLAGS, *own_flags], source.stem)
         progress.step()
         return object_file
 
@@ -131,6 +118,34 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
             pool.shutdown(wait=False, cancel_futures=True)  # what fails need not compile the rest first
             raise
     files.remove_tree(work)
+
+
+class Objects:
+    """Compiles sources, or takes what an earlier build has compiled of the same source with the same headers and flags."""
+
+    def __init__(
+        self, compiler: str, places: Sequence[Path], headers: Sequence[Path], work: Path, shared: Path | None
+    ) -> None:
+        """``places``: where includes are looked for; ``headers``: directories, with those below them, that have all headers."""
+        self._compiler, self._work, self._shared = compiler, work, shared
+        self._includes = [f"-I{place}" for place in places]
+        self._common = hashlib.sha256(identity(compiler).encode())
+        texts = {(str(path.relative_to(place)), path.read_bytes()) for place in headers for path in place.rglob("*.h")}
+        for header, content in sorted(texts):  # in an order that does not depend on where the directories are
+            self._common.update(header.encode() + b"\0" + content)
+
+    def compiled(self, source: Path, flags: Sequence[str], name: str) -> Path:
+        """The object of a source; ``name``: of the new file, without its suffix."""
+        digest = self._common.copy()
+        digest.update("\0".join([*flags, source.name, ""]).encode() + source.read_bytes())
+        key = digest.hexdigest()[:32]
+        object_file = None if self._shared is None else cache.object_of(self._shared, key)
+        if object_file is None:
+            object_file = self._work / f"{name}.o"
+            run_compiler([self._compiler, *flags, *self._includes, "-c", str(source), "-o", str(object_file)])
+            if self._shared is not None:
+                object_file = cache.keep_object(self._shared, key, object_file)
+        return object_file
 
 
 def identity(compiler: str) -> str:
