@@ -14,7 +14,7 @@ import os
 import struct
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import ml_dtypes
 import numpy as np
@@ -116,6 +116,8 @@ def _load() -> Status:
     norm.argtypes = [*[pointer] * 3, size, size, ctypes.c_float, *[pointer] * 3]
     gradient.argtypes = [*[pointer] * 5, size, size, *[pointer] * 3]
     norm.restype = gradient.restype = None
+    library.ascend_native_group_norm.argtypes = [text, pointer, pointer]
+    library.ascend_native_group_norm.restype = None
     library.ascend_native_multiply_bf16.argtypes = [text, pointer, pointer]
     library.ascend_native_multiply_bf16.restype = None
     library.ascend_native_product_memory.restype = ctypes.c_int64
@@ -529,6 +531,43 @@ def layer_norm_gradient(
     return dx, sums[0], sums[1]
 
 
+_GROUP_NORM = struct.Struct("2i4q6Qf").pack
+
+
+def group_norm(
+    x: Array,
+    scale: Optional[Array],
+    shift: Optional[Array],
+    groups: int,
+    epsilon: float,
+    out: Array,
+    means: Array,
+    deviations: Array,
+) -> Optional[Callable[[], None]]:
+    """What threads that share the work call to normalise groups of channels (axis 1 of x) into ``out``, scaled and shifted.
+
+    Means and inverse deviations, one of each group, are float32 as scale and shift are. None where the helper cannot.
+    """
+    kind, to = _FLOATS.get(x.dtype), _FLOATS.get(out.dtype)
+    channels = x.shape[1] // groups
+    columns = x.size // (len(x) * groups)
+    if kind is None or to is None or not _plain(x, out) or not _floats(scale, shift, means, deviations):
+        return None
+    if columns > LONG_ROW and not adds_long_rows():
+        return None
+    sizes = (len(x) * groups, groups, channels, columns // channels)
+    places = [at or 0 for at in _addresses(x, scale, shift, out, means, deviations)]
+    norm, pieces = _GROUP_NORM(kind, to, *sizes, *places, epsilon), np.zeros(1, np.int64)
+    wide = x.dtype == out.dtype == _FLOAT32
+
+    def share(arrays: Any = (x, scale, shift, out, means, deviations)) -> None:  # keeps them alive
+        assert _library is not None
+        memory = None if wide else np.empty(columns, np.float32)
+        _library.ascend_native_group_norm(norm, *_addresses(pieces, memory))
+
+    return share
+
+
 BF16_PRODUCTS = "ASCEND_ACLNN_BF16_PRODUCTS"
 
 
@@ -609,6 +648,7 @@ __all__ = [
     "convert",
     "converts",
     "fill_masked",
+    "group_norm",
     "layer_norm",
     "layer_norm_gradient",
     "look_up",

@@ -363,6 +363,42 @@ def test_layer_norm_and_its_gradients_are_those_of_the_formula(helper: str, shap
     assert native.layer_norm_gradient(grad[:, ::-1], x, means, deviations, None, shape[1]) is None
 
 
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), HALF, BF16], ids=str)
+@pytest.mark.parametrize("shape", [(4, 6, 7, 9), (2, 12, 33, 9), (3, 4, 4099), (2, 8, 64, 128)], ids=str)
+def test_group_norm_is_that_of_the_formula(helper: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    rng, groups, channels = np.random.default_rng(0), 2, shape[1]
+    x, (weight, bias) = (rng.standard_normal(shape) * 3 + 1).astype(dtype), rng.standard_normal((2, channels))
+    x[0, 0] = 5
+    scale, shift = weight.astype(np.float32), bias.astype(np.float32)
+    wide = x.astype(np.float32).reshape(shape[0] * groups, -1)
+
+    def mean(values: Any) -> Any:
+        return np.add.reduce(values.astype(np.float64), 1, keepdims=True) / wide.shape[1]
+
+    exact = mean(wide)
+    means = exact.astype(np.float32)
+    variance = np.maximum(mean(np.square(wide - means)) - np.square(exact - means), 0).astype(np.float32)
+    deviations = 1 / np.sqrt(variance + np.float32(1e-5))
+    normed = ((wide - means) * deviations).reshape(*shape[:2], -1)
+    for a, b in ((scale, shift), (scale, None), (None, shift), (None, None)):
+        scaled = normed if a is None else normed * a[:, None]
+        wanted = scaled if b is None else scaled + b[:, None]
+        for kind in (np.dtype(np.float32), dtype):
+            out, moments = np.empty(shape, kind), np.empty((2, len(wide)), np.float32)
+            share = native.group_norm(x, a, b, groups, 1e-5, out, *moments)
+            if shape[-1] == 4099 and not native.adds_long_rows():
+                assert share is None
+                return
+            assert share is not None
+            share()
+            assert out.tobytes() == rounded_to(wanted, kind).tobytes()
+            assert moments.tobytes() == means.tobytes() + deviations.tobytes()
+            share()  # all rows are done
+    moments = np.empty((2, len(wide)), np.float32)
+    assert native.group_norm(x[..., ::-1], None, None, groups, 1e-5, np.empty_like(x), *moments) is None
+    assert native.group_norm(x, None, None, groups, 1e-5, x.astype(np.float64), *moments) is None
+
+
 def test_a_call_passes_all_arguments_of_phase_one(built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_library, "PACKAGED", built_helper)
     monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")

@@ -1,5 +1,5 @@
-/* Normalisation of rows by their mean and variance, and its gradients, each in one pass: the operations of reference/norm/layer.py
- * in its order, so the same bits. */
+/* Normalisation of rows by their mean and variance, and its gradients, each in one pass: the operations of reference/norm in their
+ * order, so the same bits. */
 #include <math.h>
 
 #include "program.h"
@@ -78,4 +78,58 @@ EXPORT void ascend_native_layer_norm_gradient(GRADIENT_ARGUMENTS)
 {
     static void (*const gradients[])(GRADIENT_ARGUMENTS) = {OF_EACH_SET(gradient)};
     gradients[ascend_native_chosen()](grad, x, means, deviations, weight, rows, columns, dx, dweight, dbias);
+}
+
+/* Rows of `channels` times `size` elements; those of a channel have a scale and a shift (NULL: none), which are for `groups` rows. */
+struct group_norm {
+    int32_t type, out_type;
+    int64_t rows, groups, channels, size;
+    const void *x;
+    const float *scale, *shift;
+    void *out;
+    float *means, *deviations, epsilon;
+};
+
+#define GROUP(name, attribute)                                                                                           \
+    attribute static void group_##name(const struct group_norm *g, int64_t *next, float *memory)                         \
+    {                                                                                                                    \
+        static const int widen[] = {0, WIDEN_HALF, WIDEN_BF16}, round[] = {0, ROUND_HALF, ROUND_BF16};                   \
+        const size_t n = (size_t)g->size, columns = n * (size_t)g->channels;                                             \
+        const double count = (double)columns;                                                                            \
+        for (int64_t row; (row = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < g->rows;) {                            \
+            const size_t first = columns * (size_t)row, channel = (size_t)(row % g->groups * g->channels);               \
+            const float *x = g->type == FLOAT32 ? (const float *)g->x + first : memory;                                  \
+            if (g->type != FLOAT32) ascend_native_convert(widen[g->type], (const uint16_t *)g->x + first, memory, 1, columns, 0, 0); \
+            double exact;                                                                                                \
+            ascend_native_sum(x, &exact, 1, columns, 0, 0);                                                              \
+            exact /= count;                                                                                              \
+            const float mean = (float)exact;                                                                             \
+            double variance = ascend_native_spread(x, columns, mean) / count;                                            \
+            exact -= (double)mean;                                                                                       \
+            variance -= exact * exact;                                                                                   \
+            const float deviation = 1.0f / sqrtf((float)(variance < 0.0 ? 0.0 : variance) + g->epsilon);                 \
+            for (size_t c = 0; c < (size_t)g->channels; c++, x += n) {                                                   \
+                const size_t at = first + c * n;                                                                         \
+                float *y = g->out_type == FLOAT32 ? (float *)g->out + at : memory + c * n;                               \
+                const float scale = g->scale != NULL ? g->scale[channel + c] : 1.0f;                                     \
+                if (g->shift != NULL) {                                                                                  \
+                    const float shift = g->shift[channel + c];                                                           \
+                    FOR y[i] = (x[i] - mean) * deviation * scale + shift;                                                \
+                } else {                                                                                                 \
+                    FOR y[i] = (x[i] - mean) * deviation * scale;                                                        \
+                }                                                                                                        \
+                if (g->out_type != FLOAT32) ascend_native_convert(round[g->out_type], y, (uint16_t *)g->out + at, 1, n, 0, 0); \
+            }                                                                                                            \
+            g->means[row] = mean;                                                                                        \
+            g->deviations[row] = deviation;                                                                              \
+        }                                                                                                                \
+    }
+
+FOR_EACH_SET(GROUP)
+
+/* Threads that pass the same `next` share the rows. `memory` has room for a row, unless all elements are float32. */
+EXPORT void ascend_native_group_norm(const struct group_norm *norm, int64_t *next, float *memory)
+{
+    static void (*const groups[])(const struct group_norm *, int64_t *, float *) = {OF_EACH_SET(group)};
+    groups[ascend_native_chosen()](norm, next, memory);
 }

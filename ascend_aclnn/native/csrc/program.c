@@ -833,6 +833,31 @@ EXPORT void ascend_native_run(RUN_ARGUMENTS)
 #endif
 }
 
+/* Sums of squares of distances to a number, in the order of a row's sum. */
+#define SPREAD(name, attribute)                                                                          \
+    attribute static double spread_##name(const float *a, size_t width, float centre)                    \
+    {                                                                                                    \
+        struct sum sums;                                                                                 \
+        float tile[TILE];                                                                                \
+        double made = 0;                                                                                 \
+        for (size_t start = 0, n; start < width; start += n, a += n) {                                   \
+            n = tile_size(start, width);                                                                 \
+            FOR tile[i] = (a[i] - centre) * (a[i] - centre);                                             \
+            add_tile(&sums, sum_##name(tile, n, 0), start, width, &made);                                \
+        }                                                                                                \
+        return made;                                                                                     \
+    }
+FOR_EACH_SET(SPREAD)
+
+double ascend_native_spread(const float *a, size_t n, float centre)
+{
+    static double (*const spreads[])(const float *, size_t, float) = {OF_EACH_SET(spread)};
+#if defined(__x86_64__)
+    if (ascend_native_chosen() == 2 && n % 8 == 0 && n > 0) return sum_FLOAT32((const char *)a, n, 0, &centre);
+#endif
+    return spreads[ascend_native_chosen()](a, n, centre);
+}
+
 /* The programs' exp and log, to be compared with NumPy's. */
 #define COMPARED(name)                                                                   \
     EXPORT void ascend_native_##name(const float *source, float *target, size_t n)       \

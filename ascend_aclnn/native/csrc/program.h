@@ -53,4 +53,7 @@ void ascend_native_find_chain(const struct instruction *code, size_t count, cons
 void ascend_native_run_chain(const struct chain *chain, const struct operand *operands, char *const *at, size_t start, size_t n,
                              int type, char *to, int streamed);
 
+/* The float64 sum of the squares, rounded to float32, of the distances of a row's elements to a number. */
+double ascend_native_spread(const float *a, size_t n, float centre);
+
 #endif
