@@ -136,6 +136,8 @@ def _load() -> Status:
     library.ascend_native_choose.restype = None
     library.ascend_native_fill.argtypes = [size, pointer, ctypes.c_uint64, pointer, size]
     library.ascend_native_fill.restype = None
+    library.ascend_native_triangle.argtypes = [pointer, pointer, *[size] * 5, ctypes.c_int64, number]
+    library.ascend_native_triangle.restype = None
     for name in _COMPARED:
         function = getattr(library, f"ascend_native_{name}")
         function.argtypes, function.restype = [pointer, pointer, size], None
@@ -492,6 +494,18 @@ def fill_masked(target: Array, mask: Array, value: Array) -> bool:
     return True
 
 
+def triangle(x: Array, target: Array, diagonal: int, upper: bool, first: int, last: int) -> bool:
+    """Rows ``first`` to ``last`` of matrices, counted through all of them: zeros on one side of a diagonal, x elsewhere.
+
+    False, with nothing written, where the helper cannot. ``target`` is x or shares no memory with it.
+    """
+    if x.dtype != target.dtype or not _plain(x, target) or _library is None:
+        return False
+    at, to = _addresses(x, target)
+    _library.ascend_native_triangle(at, to, first, last, *x.shape[-2:], x.itemsize, diagonal, upper)
+    return True
+
+
 def _floats(*arrays: Optional[Array]) -> bool:
     """True where arrays, but for those that are absent, are float32, contiguous and aligned, and the helper is there."""
     given = [array for array in arrays if array is not None]
@@ -663,6 +677,7 @@ __all__ = [
     "runs_programs",
     "scatter",
     "status",
+    "triangle",
     "use_instructions",
     "window_maxima",
     "window_sums",

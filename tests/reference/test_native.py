@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 import shutil
 import stat
@@ -69,6 +70,25 @@ def as_numpy(values: Any, dtype: np.dtype[Any]) -> Any:
         cast[np.isnan(values) & ~np.signbit(values)] = np.uint16(0x7E00).view(HALF)
         cast[np.isnan(values) & np.signbit(values)] = np.uint16(0xFE00).view(HALF)
     return cast
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64, np.complex128])
+def test_triangles_of_any_width_at_any_address(helper: str, kind: Any, upper: bool) -> None:
+    """Widths below, at and above a line of 64 bytes; targets that begin within one; rows of several matrices."""
+    rng = np.random.default_rng(0)
+    for height, width, start, diagonal in itertools.product(
+        (1, 5, 70), (1, 7, 64, 130), (0, 3, 40), (-80, -3, 0, 1, 66, 200)
+    ):
+        x = rng.integers(1, 200, (2, height, width)).astype(kind)
+        memory = np.full((2 * height * width + start + 1), 77, kind)
+        target = memory[start:-1].reshape(x.shape)
+        assert native.triangle(x, target, diagonal, upper, 1, 2 * height)
+        expected = (np.triu if upper else np.tril)(x, diagonal).reshape(-1, width)
+        assert np.array_equal(target.reshape(-1, width)[1:], expected[1:])
+        assert (memory[:start] == 77).all() and memory[-1] == 77 and (target.reshape(-1, width)[0] == 77).all()
+        assert native.triangle(x, x, diagonal, upper, 0, 2 * height)
+        assert np.array_equal(x.reshape(-1, width), expected)
 
 
 @pytest.mark.parametrize("dtype", [HALF, BF16], ids=str)

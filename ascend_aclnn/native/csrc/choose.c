@@ -105,3 +105,53 @@ EXPORT void ascend_native_fill(FILL_ARGUMENTS)
     static void (*const sets[])(FILL_ARGUMENTS) = {OF_EACH_SET(fill)};
     sets[ascend_native_chosen()](size, mask, value, target, n);
 }
+
+enum { LINE = 64 };
+
+/* Bytes `at` to `end` of a row, of which those from `from` to `to` are copied and the others become 0. */
+INLINE void part_of_row(const char *s, char *d, size_t at, size_t end, size_t from, size_t to)
+{
+    for (; at < end; at++) d[at] = at >= from && at < to ? s[at] : 0;
+}
+
+#define TRIANGLE_ARGUMENTS                                                                                               \
+    const char *source, char *target, size_t first, size_t last, size_t height, size_t width, size_t size,               \
+        int64_t diagonal, int upper
+
+/* Each line of the target is written once, where a copy and zeros beside it would share lines and begin anywhere in them. The
+ * empty assembly keeps the compiler from calling memset and memcpy for the loops: of few bytes these are slower. */
+#define TRIANGLE(name, attribute)                                                                                        \
+    attribute static void triangle_##name(TRIANGLE_ARGUMENTS)                                                            \
+    {                                                                                                                    \
+        const size_t bytes = width * size;                                                                               \
+        for (size_t row = first; row < last; row++) {                                                                    \
+            const int64_t column = (int64_t)(row % height) + diagonal + !upper;                                          \
+            const size_t cut = (column < 0 ? 0 : column > (int64_t)width ? width : (size_t)column) * size;               \
+            const size_t from = upper ? cut : 0, to = upper ? bytes : cut;                                               \
+            const char *s = source + row * bytes;                                                                        \
+            char *d = target + row * bytes;                                                                              \
+            size_t at = -(uintptr_t)d % LINE;                                                                            \
+            if (at > bytes) at = bytes;                                                                                  \
+            part_of_row(s, d, 0, at, from, to);                                                                          \
+            for (int turn = 0; turn < 2; turn++) {                                                                       \
+                const size_t end = turn ? bytes : cut;                                                                   \
+                if ((turn == 0) == upper)                                                                                \
+                    for (; at + LINE <= end; at += LINE) { memset(d + at, 0, LINE); __asm__ volatile(""); }              \
+                else                                                                                                     \
+                    for (; at + LINE <= end; at += LINE) { memcpy(d + at, s + at, LINE); __asm__ volatile(""); }         \
+                const size_t mixed = at + LINE <= bytes ? at + LINE : bytes;                                             \
+                if (turn == 0 && at < cut) { part_of_row(s, d, at, mixed, from, to); at = mixed; }                       \
+            }                                                                                                            \
+            part_of_row(s, d, at, bytes, from, to);                                                                      \
+        }                                                                                                                \
+    }
+
+FOR_EACH_SET(TRIANGLE)
+
+/* Rows `first` to `last` of matrices of `height` x `width` elements of `size` bytes, one behind the other: what lies on and above
+ * (or below) a diagonal, zeros elsewhere. The target may be the source. */
+EXPORT void ascend_native_triangle(TRIANGLE_ARGUMENTS)
+{
+    static void (*const sets[])(TRIANGLE_ARGUMENTS) = {OF_EACH_SET(triangle)};
+    sets[ascend_native_chosen()](source, target, first, last, height, width, size, diagonal, upper);
+}

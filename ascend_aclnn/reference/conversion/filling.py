@@ -102,6 +102,7 @@ def fill_diagonal(x: Array, value: Any, wrap: bool, *, out: tuple[Array]) -> Non
 
 
 _BAND = 128  # rows whose part of the diagonal is treated as one
+_SHARES = 16  # of what the helper does
 
 
 @functools.lru_cache(16)
@@ -115,11 +116,20 @@ def _corner(height: int, width: int, diagonal: int, upper: bool, dtype: np.dtype
 def _triangle(x: Array, dst: Array, diagonal: int, upper: bool) -> None:
     """What lies on and above (or below) a diagonal; zeros elsewhere.
 
-    A band of rows is copied on one side of its part of the diagonal and zeroed on the other; only between them is a mask.
+    The helper does so row by row, NumPy by bands: a band of rows is copied on one side of its part of the diagonal and zeroed
+    on the other; only between them is a mask.
     """
     height, width = x.shape[-2:]
     diagonal = max(-height, min(diagonal, width))
     zeros, values = codes(dst), codes(x)
+
+    def some_rows(lo: int, hi: int) -> None:
+        native.triangle(values, zeros, diagonal, upper, lo, hi)
+
+    if native.triangle(values, zeros, diagonal, upper, 0, 0):
+        rows = x.size // width
+        for_blocks(rows, max(BLOCK // width, -(-rows // _SHARES)), some_rows)
+        return
 
     def band(lo: int, hi: int) -> None:
         for top in range(lo * _BAND, min(hi * _BAND, height), _BAND):
