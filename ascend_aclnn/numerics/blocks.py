@@ -97,8 +97,10 @@ def _elements(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequ
     if tabled and native.runs_programs():
         tabled = program is None or not program.single or program.operations > LOOKED_UP
     elif tabled:
-        rounded = any(is_low_precision(target.dtype) for target in targets)
-        tabled = rounded or programs.operations(function, inputs, outputs) > _LOOKED_UP_ALONE
+        narrow = [array for array in (*targets, *arrays) if is_low_precision(array.dtype)]
+        # bfloat16 is widened and rounded at a third of float16's cost.
+        most = _LOOKED_UP_ALONE if len(narrow) < 2 else 0 if any(array.dtype == np.float16 for array in narrow) else 2
+        tabled = most == 0 or programs.operations(function, inputs, outputs) > most
     views, sizes = _merged(shape, [*targets, *arrays])
     if any(view.shape != sizes for view in views[: len(targets)]):
         return None  # an output that keeps several elements in one place

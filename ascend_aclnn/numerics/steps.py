@@ -21,6 +21,7 @@ from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Notes, Number, Traced, 
 # interpreter lock, which costs them as much as such a call. Third-level caches hold the arrays of all threads.
 _BLOCK, _FEW_SLOTS = 1 << 19, 3
 _largest: Any = np.maximum.reduce
+_least: Any = np.minimum.reduce
 _INT8, _INT32 = np.dtype(np.int8), np.dtype(np.int32)
 
 
@@ -71,7 +72,34 @@ _APART: dict[str, Callable[..., Any]] = {
     "signbit": np.signbit,
     "ones": _ones,
 }
+
+
+def _remainder(x: Array, divisor: Any, out: Array) -> None:
+    """np.remainder of float32 by one number, exact through float64: its own loop divides bit by bit, one element at a time.
+
+    A quotient of two float32 below 2^28, rounded to float64, is cut off to the same integer as without rounding: another integer
+    is 2^-52 of it away or more. Its product with the divisor and the rest are exact. What has the other sign than the
+    divisor gets the divisor added in float32, as in NumPy.
+    """
+    most = float(divisor) * 2.0**28
+    if not (x.size and np.isfinite(divisor) and divisor > 0 and _largest(x, None) < most and _least(x, None) > -most):
+        np.remainder(x, divisor, out=out)
+        return
+    wide, quotient = scratch("steps.wide", x.shape, np.float64), scratch("steps.quotient", x.shape, np.float64)
+    np.copyto(wide, x)
+    np.divide(wide, float(divisor), out=quotient)
+    np.trunc(quotient, out=quotient)
+    np.multiply(quotient, float(divisor), out=quotient)
+    np.subtract(wide, quotient, out=wide)
+    np.copyto(out, wide, casting="same_kind")
+    added = wide.reshape(-1).view(np.float32)[: x.size].reshape(x.shape)
+    np.copyto(added, np.less(out, 0, out=scratch("steps.negative", x.shape, np.bool_)))
+    np.multiply(added, divisor, out=added)
+    np.add(out, added, out=out)
+
+
 _KNOWN = {*_IN_PLACE, *_APART, "select", "logistic"}
+_INFINITE = {"maximum": np.array(np.inf, np.float32), "minimum": np.array(-np.inf, np.float32)}
 _MINUS_ONE, _ONE = np.array(-1, np.int8), np.array(1, np.float32)
 
 
@@ -144,6 +172,7 @@ class Steps:
         self._plans: dict[Any, _Plan] = {}
         everything = dict.fromkeys((node.what for node in self._nodes if node.kind == "input"), True)
         slots = _Planner(self, everything, [True] * len(self._results), True).slots
+        slots += 4 * any(self._nodes[number].what == "remainder" for number in self._needed)  # in float64
         self.block = _BLOCK if slots <= _FEW_SLOTS else _BLOCK // 2  # elements, for 8 MB on each thread or less
 
     def _uses(self) -> dict[int, int]:
@@ -319,8 +348,15 @@ class _Planner:
                 self._release(inner)
             self._places[number] = target
             return
-        in_place = node.kind == "tile" and node.what in _IN_PLACE
-        function = node.what if node.kind == "outer" else _IN_PLACE.get(node.what) or _APART[node.what]
+        what, numbers = node.what, [isinstance(item, Number) for item in node.arguments]
+        if what in ("maximum", "minimum") and numbers == [False, True] and abs(float(arguments[1])) > 0:
+            # With a number these are not vectorised, and clip is. Of two zeros they differ, and of NaN as a limit.
+            arguments.insert(1 if what == "minimum" else 2, _INFINITE[what])
+            what = "clip"
+        in_place = node.kind == "tile" and what in _IN_PLACE
+        function = what if node.kind == "outer" else _IN_PLACE.get(what) or _APART[what]
+        if what == "remainder" and numbers == [False, True]:
+            function = _remainder
         fitting = [slot for slot in dying if slot.dtype == node.dtype] if in_place else []
         if direct is not None and (in_place or self._apart):
             target = direct

@@ -106,6 +106,56 @@ def running_sum_into(out: Array, x: Array, axis: int) -> bool:
     return True
 
 
+def running_sum_of_rows(out: Array, x: Array) -> bool:
+    """``running_sum`` along the last axis of a matrix, each rounded once, by NumPy on all cores; False where rows are few.
+
+    NumPy holds the interpreter lock while it accumulates fewer rows than five hundred, so some columns of many are done at
+    a time, from the sums so far on.
+    """
+    rows, columns = x.shape
+    if rows < 2 * _MANY_ROWS or x.dtype.kind in "iuc" or np.may_share_memory(out, x):
+        return False
+    width = min(columns, convert.BLOCK // _MANY_ROWS)
+
+    def add(low: int, high: int) -> None:
+        shape = (high - low, width + 1)
+        single = scratch("sums.single", (high - low, width), _FLOAT32)
+        wide, sums = scratch("sums.wide", shape, _FLOAT64), scratch("sums.running", shape, _FLOAT64)
+        for start in range(0, columns, width):
+            n = min(width, columns - start)
+            part, first = x[low:high, start : start + n], int(start == 0)
+            if convert.is_low_precision(x.dtype):
+                target = single if n == width else np.empty((high - low, n), np.float32)
+                convert.widen_block(target, part)
+                part = target
+            wide[:, 0] = sums[:, -1]
+            np.copyto(wide[:, 1 : n + 1], part)
+            np.add.accumulate(wide[:, first : n + 1], 1, None, sums[:, first : n + 1])
+            convert.round_block(out[low:high, start : start + n], sums[:, 1 : n + 1])
+
+    for_blocks(rows, _MANY_ROWS, add)
+    return True
+
+
+def running_sum_of_columns(out: Array, x: Array) -> bool:
+    """``running_sum`` along the first axis of a matrix, each rounded once, by NumPy row by row; False where rows are short."""
+    rows, columns = x.shape
+    if columns < _COLUMNS or x.dtype.kind in "iuc" or np.may_share_memory(out, x):
+        return False
+    step = convert.rows_per_block(columns)
+    sums = np.zeros((min(step, rows) + 1, columns))
+    with np.errstate(all="ignore"):
+        for low in range(0, rows, step):
+            part = convert.widen(x[low : low + step])
+            n = len(part)
+            np.copyto(sums[1 : n + 1], part)
+            for row in range(1 if low else 2, n + 1):
+                np.add(sums[row - 1], sums[row], sums[row])
+            convert.round_into(out[low : low + n], sums[1 : n + 1])
+            sums[0] = sums[n]
+    return True
+
+
 def row_maximum(x: Any, axis: int) -> Any:
     """The largest along an axis, which stays with size 1; -infinity of nothing."""
     return _maximum(x, axis, None, None, True, -np.inf)
@@ -161,6 +211,17 @@ def add_columns(sums: Array, x: Array) -> None:
 
 
 _FEW = 1 << 10  # elements up to which NumPy is as fast
+_MANY_ROWS = 512
 _ROWS, _COLUMNS = 16, 512  # that a running sum does at a time at least
 
-__all__ = ["add_columns", "row_maximum", "running_sum", "running_sum_into", "sum_of_squares", "sum_over", "sum_type"]
+__all__ = [
+    "add_columns",
+    "row_maximum",
+    "running_sum",
+    "running_sum_into",
+    "running_sum_of_columns",
+    "running_sum_of_rows",
+    "sum_of_squares",
+    "sum_over",
+    "sum_type",
+]

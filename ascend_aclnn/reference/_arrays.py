@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ascend_aclnn import native
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.numerics import (
     BLOCK,
@@ -59,6 +60,9 @@ _THROUGH = {
 }
 
 
+_FEW = 1 << 12  # elements up to which two more passes cost more than they save
+
+
 def cast_into(out: Array, x: Array) -> None:
     """Stores values as CANN's Cast does; within one data type bit by bit. Two single elements may differ in rank."""
     if x.shape != out.shape and x.size == out.size == 1:
@@ -66,8 +70,9 @@ def cast_into(out: Array, x: Array) -> None:
     if x.dtype == out.dtype and x.shape == out.shape:
         move(out, x)
         return
-    if x.size > BLOCK and x.shape == out.shape and not np.may_share_memory(x, out):
-        in_parts(cast_into, out, x)
+    block = BLOCK if native.runs_programs() else 2 * BLOCK
+    if x.size > block and x.shape == out.shape and not np.may_share_memory(x, out):
+        in_parts(cast_into, out, x, block)
         return
     if x.dtype == out.dtype:
         np.copyto(codes(out), codes(x))
@@ -83,7 +88,11 @@ def cast_into(out: Array, x: Array) -> None:
         return
     through = _THROUGH.get((x.dtype.name, out.dtype.name))
     wide = out if through is None else np.empty(out.shape, through)
-    round_into(wide, np.trunc(x))
+    own = wide.dtype.kind in "iu" and x.size > _FEW and not native.converts(x.dtype, wide.dtype)
+    if own and x.min() > np.iinfo(wide.dtype).min and x.max() < np.iinfo(wide.dtype).max:
+        np.copyto(wide, x, casting="unsafe")  # without NaN and what has to be bounded, a conversion cuts off
+    else:
+        round_into(wide, np.trunc(x))
     if wide is not out:
         np.copyto(out, wide, casting="unsafe")
 

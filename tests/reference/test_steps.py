@@ -9,8 +9,11 @@ import pytest
 from formulas import DTYPES, ELEMENTWISE, bits, values
 
 from ascend_aclnn import native
-from ascend_aclnn.numerics import blocks, programs, row_maximum, sum_of_squares, sum_over, where
+from ascend_aclnn.core.dtypes import as_datatype
+from ascend_aclnn.numerics import blocks, programs, round_into, row_maximum, sum_of_squares, sum_over, where
 from ascend_aclnn.numerics.blocks import along, elementwise
+from ascend_aclnn.reference._arrays import cast_into
+from ascend_aclnn.reference.math.sorting import cumsum
 
 
 @pytest.fixture(autouse=True)
@@ -140,3 +143,53 @@ def test_what_cannot_be_traced_runs_as_it_is() -> None:
     assert elementwise(lambda x: np.asarray(x) * 2, [x], [out])
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(out, x * np.float16(2))
+
+
+@pytest.mark.parametrize("divisor", [0.7, 3.0, 1e-3, 65536.0, 7e33, 1e-45, -0.7, np.inf, 0.0])
+def test_remainders_of_one_number(divisor: float) -> None:
+    """Multiples of the divisor and what lies beside them, small and large ones, and special values in other blocks."""
+    rng = np.random.default_rng(0)
+    by = np.float32(divisor)
+    with np.errstate(all="ignore"):
+        near = rng.integers(-(2**27), 2**27, 1 << 14).astype(np.float32) * by
+        small = (rng.standard_normal(1 << 14) * 10.0 ** rng.integers(-6, 6, 1 << 14)).astype(np.float32)
+        x = np.concatenate(
+            (near, np.nextafter(near, np.float32(0)), small, small * by, values((1 << 14,), DTYPES[0], 0))
+        )
+        wanted, out = np.remainder(x, by), np.zeros_like(x)
+    assert elementwise(lambda x: np.remainder(x, divisor), [x], [out])
+    assert np.array_equal(bits(out)[~np.isnan(wanted)], bits(wanted)[~np.isnan(wanted)])
+    assert np.array_equal(np.isnan(out), np.isnan(wanted))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("shape", "axis"), [((1300, 701), 1), ((1300, 701), 0), ((1030, 255), 1), ((600, 517), -2)])
+def test_running_sums(shape: tuple[int, int], axis: int, dtype: np.dtype[Any]) -> None:
+    """Blocks of rows and of columns go on from the sums so far."""
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 3, shape)).astype(dtype)
+    x[0, 0] = x[0, 1] = -0.0
+    out, wanted = np.zeros_like(x), np.zeros_like(x)
+    cumsum(x, axis, int(as_datatype(dtype)), out=(out,))
+    with np.errstate(all="ignore"):
+        round_into(wanted, np.add.accumulate(x.astype(np.float64), axis))
+    assert np.array_equal(bits(out), bits(wanted))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.int8, np.uint8])
+def test_casts_to_integers(kind: Any, dtype: np.dtype[Any]) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-120, 120, (3, 1 << 18)).astype(dtype)
+    x = np.abs(x) if kind is np.uint8 else x
+    out = np.zeros(x.shape, kind)
+    cast_into(out, x)
+    assert np.array_equal(out, np.trunc(x.astype(np.float64)).astype(kind))
+    x[1, 5], x[2, 7] = np.nan, -np.inf
+    cast_into(out, x)
+    least = (
+        0 if kind in (np.int8, np.uint8) else np.iinfo(kind).min
+    )  # of a narrow type the low bits of a saturated number
+    assert out[1, 5] == 0 and out[2, 7] == least
+    rest = np.isfinite(x)
+    assert np.array_equal(out[rest], np.trunc(x[rest].astype(np.float64)).astype(kind))
