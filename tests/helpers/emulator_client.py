@@ -3,19 +3,24 @@
     @client(ASCEND_EMULATOR_STREAMS="deferred")
     def test_something(cann): ...
 
-The decorated test starts a Python process with the emulated libraries on LD_LIBRARY_PATH and runs the body there: the
+The decorated test forks a Python process with the emulated libraries on LD_LIBRARY_PATH and runs the body there: the
 settings of the emulator are read once for each process, and a body may crash or kill what it likes. Nothing of the
 package's own device path is used.
 """
 
 from __future__ import annotations
 
+import atexit
+import concurrent.futures
 import ctypes
 import functools
 import importlib
 import importlib.util
 import json
 import os
+import signal
+import socket
+import struct
 import subprocess
 import sys
 import traceback
@@ -56,14 +61,105 @@ def client(**settings: str) -> Callable[[Callable[..., None]], Callable[[Path], 
 
 def run_body(body: Callable[..., None], home: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Runs a body in a new process and gives its exit status and output."""
-    code = f"import emulator_client; emulator_client.main({body.__code__.co_filename!r}, {body.__name__!r})"
     if "ASCEND_EMULATOR_CANN" in settings:  # libraries with the functions of that release
         from ascend_aclnn.emulator.build import build  # not in the new process, which imports as little as it can
 
         home = build(cann=settings["ASCEND_EMULATOR_CANN"])
-    return subprocess.run(
-        [sys.executable, "-c", code], env=environment(home, **settings), capture_output=True, text=True, timeout=TIMEOUT
-    )
+    if home not in _parents:
+        if not _parents:
+            atexit.register(_end_parents)
+        _parents[home] = _Parent(home)
+    try:
+        return _parents[home].run(body.__code__.co_filename, body.__name__, environment(home, **settings))
+    except BaseException:
+        _parents.pop(home).end()
+        raise
+
+
+class _Parent:
+    """A process that has imported what bodies need, with some emulated libraries on LD_LIBRARY_PATH: bodies are forked from it.
+
+    An import of NumPy for each body would take half of the processor time of most. The libraries themselves are loaded by bodies.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._socket, theirs = socket.socketpair()
+        code = f"import emulator_client; emulator_client.fork_bodies({theirs.fileno()})"
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                env=environment(home),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def run(self, file: str, name: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """As ``subprocess.run`` does: the output ends when all processes have ended that have it."""
+        output, errors = os.pipe(), os.pipe()
+        try:
+            request = json.dumps([file, name, environ]).encode()
+            socket.send_fds(self._socket, [struct.pack("<I", len(request))], [output[1], errors[1]])
+            self._socket.sendall(request)
+        finally:
+            os.close(output[1])
+            os.close(errors[1])
+        with open(output[0]) as out, open(errors[0]) as err, concurrent.futures.ThreadPoolExecutor(2) as readers:
+            texts = [readers.submit(stream.read) for stream in (out, err)]
+            if concurrent.futures.wait(texts, TIMEOUT).not_done:
+                self.end()
+                raise subprocess.TimeoutExpired([file, name], TIMEOUT)
+            status = struct.unpack("<i", _read(self._socket, 4))[0]
+            return subprocess.CompletedProcess([file, name], status, *(text.result() for text in texts))
+
+    def end(self) -> None:
+        """Ends it, and with it a body that still runs."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._socket.close()
+
+
+_parents: dict[Path, _Parent] = {}  # by what home their libraries have
+
+
+def _end_parents() -> None:
+    for parent in _parents.values():
+        parent.end()
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise EOFError("the process that forks bodies has ended")
+        data += more
+    return bytes(data)
+
+
+def fork_bodies(descriptor: int) -> None:
+    """In the process that bodies are forked from: forks one after the other, each with its environment and output."""
+    _prototypes()
+    catalog.get("aclnnAdd")
+    with socket.socket(fileno=descriptor) as connection:
+        while True:
+            size, outputs, _, _ = socket.recv_fds(connection, 4, 2)
+            if not size:
+                return
+            file, name, environ = json.loads(_read(connection, struct.unpack("<I", size)[0]))
+            pid = os.fork()
+            if pid == 0:
+                break
+            for output in outputs:
+                os.close(output)
+            connection.sendall(struct.pack("<i", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+    for number, output in enumerate(outputs, 1):
+        os.dup2(output, number)
+        os.close(output)
+    os.environ.clear()
+    os.environ.update(environ)
+    main(file, name)
 
 
 def environment(home: Path, **settings: str) -> dict[str, str]:
