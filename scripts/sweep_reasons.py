@@ -39,7 +39,7 @@ SLOWER = {
     "activation: log_softmax_backward": _FLOAT64,
     "activation: gelu": "a tail without lost digits takes fifty operations and exp; of 16 bits a table of all values, looked up",
     "norm: layer_norm": "mean and variance are float64 sums in one order, one pass over the row for each",
-    "norm: layer_norm_backward": "the gradients of weight and bias are summed in float64, row by row, from terms of blocks",
+    "norm: layer_norm_backward": "the gradients of weight and bias are summed in float64, row by row, in a pass of their own",
     "norm: group_norm": "mean and variance are float64 sums in one order, one pass over the group for each",
     "norm: batch_norm": "mean and variance are float64 sums over planes",
     "norm: add_rms_norm": "the sum is rounded to the data type before its norm, as in the kernel, in a pass of its own",

@@ -112,10 +112,11 @@ def _load() -> Status:
     nll = library.ascend_native_nll
     nll.argtypes = [text]
     nll.restype = number
-    norm, gradient = library.ascend_native_layer_norm, library.ascend_native_layer_norm_gradient
+    norm = library.ascend_native_layer_norm
     norm.argtypes = [*[pointer] * 3, size, size, ctypes.c_float, *[pointer] * 3]
-    gradient.argtypes = [*[pointer] * 5, size, size, *[pointer] * 3]
-    norm.restype = gradient.restype = None
+    norm.restype = None
+    library.ascend_native_layer_norm_gradient.argtypes = [text, pointer]
+    library.ascend_native_layer_norm_gradient.restype = None
     library.ascend_native_group_norm.argtypes = [text, pointer, pointer]
     library.ascend_native_group_norm.restype = None
     library.ascend_native_multiply_bf16.argtypes = [text, pointer, pointer]
@@ -530,19 +531,35 @@ def layer_norm(
     return y, means, deviations
 
 
-def layer_norm_gradient(
-    grad: Array, x: Array, means: Array, deviations: Array, weight: Optional[Array], columns: int
-) -> Optional[tuple[Array, Array, Array]]:
-    """The gradients of x, and in float64 of the weight and of the bias. ``deviations``: their inverse.
+_GRADIENT = struct.Struct("3q8Q").pack
 
-    None where the helper cannot.
+
+def layer_norm_gradient(
+    grad: Array,
+    x: Array,
+    means: Array,
+    deviations: Array,
+    weight: Optional[Array],
+    columns: int,
+    dx: Optional[Array],
+    sums: Optional[Array],
+) -> Optional[Callable[[], None]]:
+    """What threads that share the work call for the gradients of x, into ``dx``, and of weight and bias, into ``sums``.
+
+    ``sums`` are two rows of float64 zeros, ``deviations`` inverse. None where the helper cannot.
     """
-    if not 0 < columns <= LONG_ROW or not _floats(grad, x, means, deviations, weight) or _library is None:
+    if not 0 < columns <= LONG_ROW or not _floats(grad, x, means, deviations, weight, dx):
         return None
-    dx, sums = np.empty_like(x), np.zeros((2, columns))
-    read, written = _addresses(grad, x, means, deviations, weight), _addresses(dx, sums[0], sums[1])
-    _library.ascend_native_layer_norm_gradient(*read, x.size // columns, columns, *written)
-    return dx, sums[0], sums[1]
+    places = [at or 0 for at in _addresses(grad, x, means, deviations, weight, dx)]
+    at = 0 if sums is None else address(sums)
+    sizes = x.size // columns, columns, sums is not None
+    gradient, pieces = _GRADIENT(*sizes, *places, at, at + 8 * columns), np.zeros(1, np.int64)
+
+    def share(arrays: Any = (grad, x, means, deviations, weight, dx, sums)) -> None:  # keeps them alive
+        assert _library is not None
+        _library.ascend_native_layer_norm_gradient(gradient, address(pieces))
+
+    return share
 
 
 _GROUP_NORM = struct.Struct("2i4q6Qf").pack

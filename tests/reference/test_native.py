@@ -350,7 +350,7 @@ def test_an_array_begins_where_numpy_says() -> None:
         assert native.address(array) == array.__array_interface__["data"][0]
 
 
-@pytest.mark.parametrize("shape", [(40, 64), (700, 3), (3, 1025), (2, 8192)], ids=str)
+@pytest.mark.parametrize("shape", [(40, 64), (700, 3), (3, 1025), (2, 8192), (2050, 1030)], ids=str)
 def test_layer_norm_and_its_gradients_are_those_of_the_formula(helper: str, shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     x, grad = (rng.standard_normal(shape).astype(np.float32) * 3 + 1 for _ in range(2))
@@ -373,14 +373,19 @@ def test_layer_norm_and_its_gradients_are_those_of_the_formula(helper: str, shap
             assert got.tobytes() == wanted.tobytes()
         g = grad if scale is None else grad * scale
         dx = g - mean(g).astype(np.float32) - normed * mean(g * normed).astype(np.float32)
-        gradients = native.layer_norm_gradient(grad, x, means, deviations, scale, shape[1])
-        assert gradients is not None
         columns = [np.add.accumulate(values.astype(np.float64), 0)[-1] for values in (grad * normed, grad)]
-        for got, wanted in zip(gradients, (dx * deviations, *columns)):
-            assert got.tobytes() == wanted.tobytes()
+        found, sums = np.zeros_like(x), np.zeros((2, shape[1]))
+        for of_x, of_columns in ((found, None), (None, sums), (found, sums)):
+            found[...] = sums[...] = 0
+            share = native.layer_norm_gradient(grad, x, means, deviations, scale, shape[1], of_x, of_columns)
+            assert share is not None
+            share()
+            share()  # nothing is left
+            assert found.tobytes() == (np.zeros_like(x) if of_x is None else dx * deviations).tobytes()
+            assert sums.tobytes() == (np.zeros_like(sums) if of_columns is None else np.array(columns)).tobytes()
     assert native.layer_norm(x.astype(np.float16), None, None, shape[1], 1e-5) is None
     assert native.layer_norm(x, weight[1:], None, shape[1], 1e-5) is None
-    assert native.layer_norm_gradient(grad[:, ::-1], x, means, deviations, None, shape[1]) is None
+    assert native.layer_norm_gradient(grad[:, ::-1], x, means, deviations, None, shape[1], found, sums) is None
 
 
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), HALF, BF16], ids=str)

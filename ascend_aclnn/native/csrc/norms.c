@@ -45,39 +45,93 @@ EXPORT void ascend_native_layer_norm(NORM_ARGUMENTS)
     norms[ascend_native_chosen()](x, weight, bias, rows, columns, epsilon, y, means, deviations);
 }
 
-#define GRADIENT_ARGUMENTS                                                                                               \
-    const float *grad, const float *x, const float *means, const float *deviations, const float *weight, size_t rows,    \
-        size_t columns, float *dx, double *dweight, double *dbias
+/* The gradients of x (NULL: not wanted) and, added onto float64 zeros from the first row on, of the weight and the bias. `weight` may
+ * be NULL, `deviations` are inverse. `sums` 0: those of x alone. */
+struct gradient {
+    int64_t rows, columns, sums;
+    const float *grad, *x, *means, *deviations, *weight;
+    float *dx;
+    double *dweight, *dbias;
+};
+
+enum { BLOCK = 1 << 15, STRIP = 512 };  /* elements of rows, and columns, that a thread takes at a time */
 
 #define GRADIENT(name, attribute)                                                                                        \
-    attribute static void gradient_##name(GRADIENT_ARGUMENTS)                                                            \
+    attribute static void through_##name(const struct gradient *g, size_t row)                                           \
     {                                                                                                                    \
-        size_t n = columns;                                                                                              \
-        double count = (double)n;                                                                                        \
-        float normed[LONGEST], product[LONGEST], weighted[LONGEST];                                                      \
-        for (size_t row = 0; row < rows; row++, grad += n, x += n, dx += n) {                                            \
-            float mean = means[row], deviation = deviations[row];                                                        \
-            const float *g = weight != NULL ? weighted : grad;                                                           \
-            double projection, average;                                                                                  \
-            FOR normed[i] = (x[i] - mean) * deviation;                                                                   \
-            FOR dbias[i] += (double)grad[i];                                                                             \
-            FOR dweight[i] += (double)(grad[i] * normed[i]);                                                             \
-            if (weight != NULL) FOR weighted[i] = grad[i] * weight[i];                                                   \
-            FOR product[i] = g[i] * normed[i];                                                                           \
-            ascend_native_sum(product, &projection, 1, n, 0, 0);                                                         \
-            ascend_native_sum(g, &average, 1, n, 0, 0);                                                                  \
-            float along = (float)(projection / count), level = (float)(average / count);                                 \
-            FOR dx[i] = ((g[i] - level) - normed[i] * along) * deviation;                                                \
+        const size_t n = (size_t)g->columns;                                                                             \
+        const int streamed = 4 * (int64_t)n * g->rows >= LARGE;                                                          \
+        const float *x = g->x + n * row, *grad = g->grad + n * row, *weight = g->weight;                                 \
+        const float mean = g->means[row], deviation = g->deviations[row];                                                \
+        float product[LONGEST], weighted[LONGEST], *to = streamed ? product : g->dx + n * row;                           \
+        double projection, average;                                                                                      \
+        if (weight != NULL) {                                                                                            \
+            FOR weighted[i] = grad[i] * weight[i], product[i] = weighted[i] * ((x[i] - mean) * deviation);               \
+            grad = weighted;                                                                                             \
+        } else {                                                                                                         \
+            FOR product[i] = grad[i] * ((x[i] - mean) * deviation);                                                      \
+        }                                                                                                                \
+        ascend_native_sum(product, &projection, 1, n, 0, 0);                                                             \
+        ascend_native_sum(grad, &average, 1, n, 0, 0);                                                                   \
+        const float along = (float)(projection / (double)n), level = (float)(average / (double)n);                       \
+        FOR to[i] = ((grad[i] - level) - (x[i] - mean) * deviation * along) * deviation;                                 \
+        if (streamed) ascend_native_stream(g->dx + n * row, product, 4 * n);                                             \
+    }                                                                                                                    \
+    attribute static void over_rows_##name(const struct gradient *g, size_t first, size_t n)                             \
+    {                                                                                                                    \
+        const size_t columns = (size_t)g->columns, rows = (size_t)g->rows;                                               \
+        double *restrict dweight = g->dweight + first, *restrict dbias = g->dbias + first;                               \
+        const float *means = g->means, *deviations = g->deviations;                                                      \
+        for (size_t row = 0, some; row < rows; row += some) {                                                            \
+            const float *restrict y = g->grad + columns * row + first, *restrict x = g->x + columns * row + first;       \
+            const float mean = means[row], deviation = deviations[row];                                                  \
+            some = rows - row < 4 ? 1 : 4;                                                                               \
+            if (some == 1) {                                                                                             \
+                FOR dweight[i] += (double)(y[i] * ((x[i] - mean) * deviation)), dbias[i] += (double)y[i];                \
+                continue;                                                                                                \
+            }                                                                                                            \
+            for (size_t k = 0; k < 4 * n && row + 8 <= rows; k += 16) {  /* the next rows: a strip is too short for the processor to look ahead */ \
+                const size_t at = columns * (4 + k / n) + k % n;                                                         \
+                __builtin_prefetch(x + at), __builtin_prefetch(y + at);                                                  \
+            }                                                                                                            \
+            const float *restrict y1 = y + columns, *restrict y2 = y1 + columns, *restrict y3 = y2 + columns;            \
+            const float *restrict x1 = x + columns, *restrict x2 = x1 + columns, *restrict x3 = x2 + columns;            \
+            const float mean1 = means[row + 1], mean2 = means[row + 2], mean3 = means[row + 3];                          \
+            const float deviation1 = deviations[row + 1], deviation2 = deviations[row + 2], deviation3 = deviations[row + 3]; \
+            FOR {                                                                                                        \
+                dweight[i] = (((dweight[i] + (double)(y[i] * ((x[i] - mean) * deviation)))                               \
+                               + (double)(y1[i] * ((x1[i] - mean1) * deviation1)))                                       \
+                              + (double)(y2[i] * ((x2[i] - mean2) * deviation2)))                                        \
+                             + (double)(y3[i] * ((x3[i] - mean3) * deviation3));                                         \
+                dbias[i] = (((dbias[i] + (double)y[i]) + (double)y1[i]) + (double)y2[i]) + (double)y3[i];                \
+            }                                                                                                            \
+        }                                                                                                                \
+    }                                                                                                                    \
+    attribute static void gradient_##name(const struct gradient *g, int64_t *next)                                       \
+    {                                                                                                                    \
+        const int64_t some = BLOCK / g->columns > 0 ? BLOCK / g->columns : 1;                                            \
+        const int64_t blocks = g->dx != NULL ? (g->rows + some - 1) / some : 0;                                          \
+        const int64_t strips = g->sums ? (g->columns + STRIP - 1) / STRIP : 0;                                           \
+        for (int64_t piece; (piece = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < blocks + strips;) {                \
+            if (piece < blocks) {                                                                                        \
+                for (int64_t row = piece * some; row < (piece + 1) * some && row < g->rows; row++) through_##name(g, (size_t)row); \
+            } else {                                                                                                     \
+                const int64_t first = (piece - blocks) * STRIP, left = g->columns - first;                               \
+                over_rows_##name(g, (size_t)first, (size_t)(left < STRIP ? left : STRIP));                               \
+            }                                                                                                            \
         }                                                                                                                \
     }
 
 FOR_EACH_SET(GRADIENT)
 
-/* The gradients of the weight and of the bias are added onto float64 zeros, from the first row on. */
-EXPORT void ascend_native_layer_norm_gradient(GRADIENT_ARGUMENTS)
+/* Threads that pass the same `next` share the work. */
+EXPORT void ascend_native_layer_norm_gradient(const struct gradient *gradient, int64_t *next)
 {
-    static void (*const gradients[])(GRADIENT_ARGUMENTS) = {OF_EACH_SET(gradient)};
-    gradients[ascend_native_chosen()](grad, x, means, deviations, weight, rows, columns, dx, dweight, dbias);
+    static void (*const gradients[])(const struct gradient *, int64_t *) = {OF_EACH_SET(gradient)};
+    gradients[ascend_native_chosen()](gradient, next);
+#if defined(__x86_64__)
+    _mm_sfence();  /* what went past the caches is in order again */
+#endif
 }
 
 /* Rows of `channels` times `size` elements; those of a channel have a scale and a shift (NULL: none), which are for `groups` rows. */

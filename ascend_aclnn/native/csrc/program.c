@@ -423,7 +423,13 @@ static void stream_plain(char *to, const char *from, size_t bytes) { memcpy(to, 
 #define stream_neon stream_plain
 #endif
 
-enum { LARGE = 1 << 23, CACHED = 5 << 23 };  /* bytes: a result, and all operands that a cache may still have from their last use */
+void ascend_native_stream(void *to, const void *from, size_t bytes)
+{
+    static void (*const streams[])(char *, const char *, size_t) = {OF_EACH_SET(stream)};
+    streams[ascend_native_chosen()](to, from, bytes);
+}
+
+enum { CACHED = 5 << 23 };  /* bytes of all operands that a cache may still have from their last use */
 
 /* Whether a result goes past the caches: it is large, contiguous along its last axis, and the program does not read it. Operands of
  * 16 bits that the last cache holds together are faster through it. */

@@ -56,4 +56,7 @@ void ascend_native_run_chain(const struct chain *chain, const struct operand *op
 /* The float64 sum of the squares, rounded to float32, of the distances of a row's elements to a number. */
 double ascend_native_spread(const float *a, size_t n, float centre);
 
+enum { LARGE = 1 << 23 };  /* bytes of a result from which it is written past the caches */
+void ascend_native_stream(void *to, const void *from, size_t bytes);
+
 #endif

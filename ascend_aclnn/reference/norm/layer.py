@@ -116,16 +116,19 @@ def _in_blocks(
     return True
 
 
-def _in_one_pass(
+def _by_helper(
     grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array], axes: int, out: Sequence[Optional[Array]]
 ) -> bool:
-    """The gradients by the compiled helper; False, with nothing written, where it cannot."""
-    if not _MANY < x.size <= _ONE_PASS:
+    """The gradients by the compiled helper on all cores; False, with nothing written, where it cannot."""
+    if x.size <= _MANY:
         return False
-    gradients_ = native.layer_norm_gradient(grad, x, mean, rstd, weight, math.prod(x.shape[x.ndim - axes :]))
-    if gradients_ is None:
+    width = math.prod(x.shape[x.ndim - axes :])
+    sums = None if out[1] is None and out[2] is None else np.zeros((2, width))
+    share = native.layer_norm_gradient(grad, x, mean, rstd, weight, width, out[0], sums)
+    if share is None:
         return False
-    for target, gradient in zip(out, gradients_):
+    numerics.side_by_side(share, min(numerics.thread_count(), -(-x.size // (2 * numerics.BLOCK))))
+    for target, gradient in zip(out[1:], () if sums is None else sums.astype(np.float32)):
         if target is not None:
             round_into(target, gradient.reshape(target.shape))
     return True
@@ -149,7 +152,7 @@ def layer_norm_backward(
     for target, wanted in zip(out, mask):
         if target is not None and not wanted:
             target[...] = 0
-    if _in_one_pass(grad, x, mean, rstd, weight, axes, targets):
+    if _by_helper(grad, x, mean, rstd, weight, axes, targets):
         return
     if _in_blocks(grad, x, mean, rstd, weight, axes, targets):
         return
