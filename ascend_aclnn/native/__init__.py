@@ -100,6 +100,8 @@ def _load() -> Status:
     library.ascend_native_run.restype = None
     library.ascend_native_sum.argtypes = [pointer, pointer, size, size, step, number]
     library.ascend_native_sum.restype = None
+    library.ascend_native_add_columns.argtypes = [number, pointer, pointer, size, size, step]
+    library.ascend_native_add_columns.restype = None
     runs = library.ascend_native_add_runs
     runs.argtypes = [pointer, number, pointer, size, step, pointer, pointer, size, size, pointer]
     runs.restype = None
@@ -279,15 +281,25 @@ def run_program(
     _library.ascend_native_run(*phase, operands, operand_count, work, sums, address(pieces))
 
 
-def add_up(source: Array, target: Array, of_columns: bool) -> bool:
-    """Float64 sums of a float32 matrix whose rows are contiguous: of each row, or of each column, added onto target.
+def add_up(source: Array, target: Array) -> bool:
+    """Float64 sums of the rows of a float32 matrix, which are contiguous. False, and nothing done, where the helper cannot."""
+    if _library is None or source.dtype != _FLOAT32 or source.strides[1] != 4 or not target.flags.c_contiguous:
+        return False
+    _library.ascend_native_sum(address(source), address(target), *source.shape, source.strides[0], False)
+    return True
+
+
+def add_columns(source: Array, target: Array) -> bool:
+    """The rows of a matrix of float32 or 16-bit floats, which are contiguous, added to one row of float64.
 
     False, and nothing done, where the helper cannot.
     """
-    if _library is None or source.dtype != _FLOAT32 or source.strides[1] != 4 or not target.flags.c_contiguous:
+    if _library is None or source.dtype not in _FLOATS or source.strides[1] != source.itemsize:
+        return False
+    if not (target.flags.c_contiguous and source.flags.aligned):
         return False
     at, to = address(source), address(target)
-    _library.ascend_native_sum(at, to, *source.shape, source.strides[0], of_columns)
+    _library.ascend_native_add_columns(_FLOATS[source.dtype], at, to, *source.shape, source.strides[0])
     return True
 
 
@@ -667,6 +679,7 @@ __all__ = [
     "SUM",
     "BuildError",
     "Status",
+    "add_columns",
     "add_rows",
     "add_runs",
     "add_up",

@@ -32,6 +32,7 @@ from ascend_aclnn.numerics.products import matmul, matmul_few_rows, multiply_bf1
 from ascend_aclnn.numerics.rows import add_rows
 from ascend_aclnn.numerics.sums import (
     add_columns,
+    column_sums,
     row_maximum,
     running_sum,
     running_sum_into,
@@ -58,6 +59,7 @@ __all__ = [
     "add_rows",
     "along",
     "codes",
+    "column_sums",
     "elementwise",
     "for_blocks",
     "in_parts",

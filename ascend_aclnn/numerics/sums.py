@@ -13,7 +13,7 @@ import numpy as np
 
 from ascend_aclnn import native
 from ascend_aclnn.numerics import convert
-from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
+from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, thread_count
 from ascend_aclnn.numerics.tracing import Traced
 
 _reduce: Any = np.add.reduce  # np.sum takes twice as long on a few elements
@@ -165,7 +165,12 @@ def _of_rows(x: Array) -> Array:
     rows, columns = x.shape
     sums = np.empty(rows)
     same = columns <= native.LONG_ROW or native.adds_long_rows()
-    if x.size > _FEW and same and native.runs_programs() and native.add_up(x, sums, False):
+    if x.size > _FEW and same and native.runs_programs() and native.add_up(x[:0], sums[:0]):
+
+        def add(low: int, high: int) -> None:
+            native.add_up(x[low:high], sums[low:high])
+
+        for_blocks(rows, convert.rows_per_block(columns), add)
         return sums
     step = convert.rows_per_block(columns)
     for lo in range(0, rows, step):
@@ -185,17 +190,27 @@ def _of_columns(x: Array) -> Array:
 
 
 def _add_by_helper(sums: Array, x: Array) -> bool:
-    """The rows of a float32 matrix added to sums, some columns on each core; False, with nothing done, where it cannot be."""
-    if x.size <= 2 * convert.BLOCK or x.shape[1] < 2 * _COLUMNS:
-        return native.add_up(x, sums, True)
-    if not native.add_up(x[:0], sums, True):
+    """The rows of a matrix of floats added to sums, some columns on each core; False, with nothing done, where it cannot be."""
+    if x.size <= 2 * convert.BLOCK:
+        return native.add_columns(x, sums)
+    if not (x.flags.aligned and native.add_columns(x[:0], sums)):
         return False
 
     def add(low: int, high: int) -> None:
-        native.add_up(x[:, low:high], sums[low:high], True)
+        native.add_columns(x[:, low:high], sums[low:high])
 
-    for_blocks(x.shape[1], 2 * _COLUMNS, add)
+    share = -(-x.shape[1] // (8 * thread_count())) * 8  # whole vectors
+    for_blocks(x.shape[1], max(_FEW_COLUMNS, min(2 * _COLUMNS, share)), add)
     return True
+
+
+def column_sums(x: Array) -> Optional[Array]:
+    """What ``sum_over`` gives for the columns of a matrix of float32, or of 16-bit floats once they are widened.
+
+    None where the compiled helper cannot, which takes them as they are stored.
+    """
+    sums = np.zeros(x.shape[1])
+    return sums if native.runs_programs() and _add_by_helper(sums, x) else None
 
 
 def add_columns(sums: Array, x: Array) -> None:
@@ -213,9 +228,11 @@ def add_columns(sums: Array, x: Array) -> None:
 _FEW = 1 << 10  # elements up to which NumPy is as fast
 _MANY_ROWS = 512
 _ROWS, _COLUMNS = 16, 512  # that a running sum does at a time at least
+_FEW_COLUMNS = 64  # which one thread adds up
 
 __all__ = [
     "add_columns",
+    "column_sums",
     "row_maximum",
     "running_sum",
     "running_sum_into",

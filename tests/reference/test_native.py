@@ -291,6 +291,22 @@ def test_show_config_tells_the_helper(helper: str, capsys: pytest.CaptureFixture
     assert len(lines) == 1 and str(native.status().path) in lines[0]
 
 
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), HALF, BF16], ids=str)
+@pytest.mark.parametrize("shape", [(1, 3), (17, 8), (9, 77), (301, 1029), (43, 2100)], ids=str)
+def test_columns_are_added_row_by_row(helper: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+    """Numbers of many sizes, so that the order of the rows shows; onto sums that are there already."""
+    rng = np.random.default_rng(shape[1])
+    whole = (rng.standard_normal((shape[0], shape[1] + 5)) * 10.0 ** rng.integers(-15, 5, shape[1] + 5)).astype(dtype)
+    whole[0, ::3], whole[-1, 1::50] = -0.0, np.inf
+    wide = whole.astype(np.float32).astype(np.float64)
+    some = slice(2, 2 + shape[1])
+    for x, wanted in ((whole[:, some], wide[:, some]), (whole[::-2, some], wide[::-2, some])):
+        sums = rng.standard_normal(shape[1])
+        wanted = np.add.accumulate(np.concatenate((sums[None], wanted)), 0)[-1]
+        assert native.add_columns(x, sums)
+        assert np.array_equal(sums.view(np.int64), wanted.view(np.int64))
+
+
 @pytest.mark.parametrize("count", [1, 7, 8, 31, 32, 33, 1003])
 @pytest.mark.parametrize("repeated", ["", "low", "high"])
 def test_philox_makes_the_words_that_python_integers_make(helper: str, count: int, repeated: str) -> None:

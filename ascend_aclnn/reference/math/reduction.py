@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.numerics import BLOCK, Array, along, is_low_precision, round_into, sum_type, widen
+from ascend_aclnn.numerics import BLOCK, Array, along, column_sums, is_low_precision, round_into, sum_type, widen
 from ascend_aclnn.reference._arrays import cast, converted, count, reduced_axes, total
 from ascend_aclnn.reference._pointwise import floats, is_whole
 from ascend_aclnn.reference.declare import reference
@@ -42,6 +42,12 @@ def _reduction(
                 return
             if typed_sum and DataType(attributes[-1]).numpy == x.dtype and is_low_precision(x.dtype):
                 attributes = (*attributes[:-1], int(DataType.FLOAT))  # widened values are what the cast would leave
+            if (
+                typed_sum
+                and attributes[-1] == DataType.FLOAT
+                and _sum_columns(x, axes(x, *attributes), function is mean, out[0])
+            ):
+                return
             few = typed_sum and x.dtype == np.float32 and x.size <= BLOCK
             if not few and along(function, axes, (x, *attributes), out):
                 return
@@ -55,6 +61,19 @@ def _reduction(
         return function
 
     return register
+
+
+def _sum_columns(x: Array, axes: tuple[int, ...], is_mean: bool, out: Array) -> bool:
+    """The sums or means over the first axes, as values are stored; False, and nothing done, where that is not asked for."""
+    first = {axis % x.ndim for axis in axes}
+    if x.size <= BLOCK or len(first) == x.ndim or first != set(range(len(first))) or not x.flags.c_contiguous:
+        return False
+    rows = count(x, tuple(first))
+    sums = column_sums(x.reshape(rows, -1))
+    if sums is None:
+        return False
+    round_into(out, (sums / rows if is_mean else sums).reshape(out.shape))
+    return True
 
 
 def _row_totals(rows: Array) -> Any:
