@@ -391,11 +391,15 @@ def _means_of_planes(x: Array, sizes: tuple[int, ...]) -> Any:
     return total
 
 
-def _adaptive_avg_pool(axes: int, x: Array, sizes: Ints, *, out: tuple[Array]) -> None:
+def _adaptive_avg_pool(axes: int, x: Array, _: Ints, *, out: tuple[Array]) -> None:
     windows = _adaptive(x.shape[-axes:], out[0].shape[-axes:])
-    last = tuple(range(x.ndim - axes, x.ndim))
-    if all(w.number == 1 for w in windows) and along(_means_of_planes, lambda *_: last, [x, x.shape[-axes:]], out):
-        return
+    last, sizes = tuple(range(x.ndim - axes, x.ndim)), x.shape[-axes:]
+    if all(w.number == 1 for w in windows):
+        if x.dtype == np.float32 and x.flags.c_contiguous and native.runs_programs():  # a short call
+            round_into(out[0], _means_of_planes(x, sizes))
+            return
+        if along(_means_of_planes, lambda *_: last, [x, sizes], out):
+            return
     total = _sums(widen(x), windows)
     for axis, window in enumerate(windows):
         total = total / _along(window.elements(), axis, axes)
