@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Optional
 
 _FLOAT64 = "float64 sums in one order, with the helper and without; torch adds in float32"
-_BOOLS = "blocks of a few hundred thousand bytes, handed to threads by the interpreter"
 _WINDOWS = (
     "widened to float32 first; each place of a window is a pass over a row of results, which torch keeps in registers"
 )
@@ -18,16 +17,15 @@ _CALL = "the call itself and some NumPy calls on few elements"
 _BLAS = "NumPy's BLAS has no instructions for bfloat16, and the helper uses AVX512-BF16 alone: elsewhere products are float32's"
 
 SLOWER = {
-    "math: logical_and": _BOOLS,
     "math: reduce_sum": _FLOAT64,
     "math: mean": _FLOAT64,
     "math: linalg_vector_norm": _FLOAT64,
     "math: cumsum": "float64 sums, an addition after the other in each row; torch's are of float32",
-    "math: cast to int32": "values are bounded first and NaN becomes 0, which torch leaves to the processor",
+    "math: cast to int32": "cut off in a pass of its own, then bounded, NaN becoming 0, which torch leaves to the processor",
     "math: topk": "a row is widened, read for its columns' largest and again for what exceeds their limit",
     "math: lerp": "both forms of the formula are computed and one is chosen, in tiles",
     "conversion: flip": "NumPy copies element by element where the last axis is reversed",
-    "conversion: constant_pad_nd": "each plane's frame is filled by itself",
+    "conversion: constant_pad_nd": "all is filled with the number first, then NumPy copies row by row",
     "conversion: split_tensor": "one copy for each part, and the call itself",
     "conversion: permute": "NumPy copies element by element where the innermost axis changes",
     "conversion: slice": "NumPy copies row by row",

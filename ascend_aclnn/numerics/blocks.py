@@ -52,7 +52,7 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
     wide = any(array.dtype != np.bool_ for array in arrays)
     steps = None if program is not None or not wide else programs.steps(function, inputs, outputs)
     block = convert.BLOCK if steps is None else steps.block
-    pieces = parts(elements.sizes, block if wide else 4 * block)  # of as many bytes
+    pieces = parts(elements.sizes, block if wide else 16 * block)  # functions of booleans keep little
     apart = steps is None or not any(_share(inputs, outputs))
     layouts: dict[Any, Any] = {}
 

@@ -20,6 +20,7 @@ from ascend_aclnn.numerics import (
     is_low_precision,
     move,
     round_into,
+    scratch,
     sum_over,
     sum_type,
     widen,
@@ -82,17 +83,18 @@ def cast_into(out: Array, x: Array) -> None:
         return
     if x.dtype.kind == "c" and out.dtype.kind != "c":
         x = x != 0 if out.dtype.kind == "b" else x.real
-    x = widen(x)
-    if is_whole(x) or not is_integer(out.dtype):
-        round_into(out, x)
+    if not is_integer(out.dtype) or is_whole(x):
+        round_into(out, widen(x))
         return
+    memory = scratch("cast", x.shape, np.float32)  # the caches have it from the block before
+    x = widen(x, memory)
     through = _THROUGH.get((x.dtype.name, out.dtype.name))
     wide = out if through is None else np.empty(out.shape, through)
     own = wide.dtype.kind in "iu" and x.size > _FEW and not native.converts(x.dtype, wide.dtype)
     if own and x.min() > np.iinfo(wide.dtype).min and x.max() < np.iinfo(wide.dtype).max:
         np.copyto(wide, x, casting="unsafe")  # without NaN and what has to be bounded, a conversion cuts off
     else:
-        round_into(wide, np.trunc(x))
+        round_into(wide, np.trunc(x, memory) if x.dtype == np.float32 else np.trunc(x))
     if wide is not out:
         np.copyto(out, wide, casting="unsafe")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Callable
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, sum_type
+from ascend_aclnn.numerics import Array, for_blocks, rows_per_block, sum_type
 from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._rows import codes
 from ascend_aclnn.reference.declare import reference
@@ -76,10 +77,23 @@ for _kind, _source in _SOURCES.items():
 @reference("aclnnConstantPadNd", raw=True)
 def constant_pad_nd(x: Array, padding: Sequence[int], value: Any, *, out: tuple[Array]) -> None:
     """A number around the tensor; negative padding cuts."""
-    dst = codes(out[0])
-    dst[...] = codes(converted(value, x.dtype))
-    source, target = [], []
-    for n, (before, after) in zip(x.shape, pairs(tuple(padding), x.ndim)):
+    dst, src, number = codes(out[0]), codes(x), codes(converted(value, x.dtype))
+    around = pairs(tuple(padding), x.ndim)
+    lead = next((axis for axis, pair in enumerate(around) if pair != (0, 0)), x.ndim)  # axes that stay as they are
+    target: list[Any] = []
+    source: list[Any] = []
+    for n, (before, after) in zip(x.shape[lead:], around[lead:]):
         source.append(slice(max(0, -before), n - max(0, -after)))
         target.append(slice(max(0, before), n + before + min(0, after)))
-    dst[tuple(target)] = codes(x)[tuple(source)]
+    if not lead or not dst.flags.c_contiguous or not src.flags.c_contiguous:
+        dst[...] = number
+        dst[(..., *target)] = src[(..., *source)]
+        return
+    planes = math.prod(x.shape[:lead])
+    dst, src = dst.reshape(planes, *dst.shape[lead:]), src.reshape(planes, *x.shape[lead:])
+
+    def pad(low: int, high: int) -> None:
+        dst[low:high] = number
+        dst[(slice(low, high), *target)] = src[(slice(low, high), *source)]
+
+    for_blocks(planes, rows_per_block(dst.size // max(1, planes)), pad)
