@@ -6,8 +6,8 @@ the emulated device; ``--aclnn-backend=npu`` runs the same tests, unedited, on t
 
 from __future__ import annotations
 
-import fcntl
 import gc
+import hashlib
 import importlib.metadata
 import os
 import zlib
@@ -23,7 +23,8 @@ from meant_findings import MEANT
 
 from ascend_aclnn import catalog, native
 from ascend_aclnn.backends.interface import Backend
-from ascend_aclnn.emulator.build import NoCompilerError, find_compiler
+from ascend_aclnn.emulator.build import NoCompilerError, cache, find_compiler
+from ascend_aclnn.emulator.build.compiler import identity
 from ascend_aclnn.native import library
 
 
@@ -137,16 +138,15 @@ def emulator_home(aclnn_emulator_home: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def built_helper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory with the compiled helper, which the first of the workers that needs it builds."""
-    base = tmp_path_factory.getbasetemp()
-    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "native-helper"
-    place.mkdir(mode=0o700, exist_ok=True)
-    with open(place / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (place / library.library_name()).exists():
-            library.build(place)
-    return place
+def built_helper() -> Path:
+    """The directory with the compiled helper, in the emulated device's cache: built once for its sources and a compiler."""
+    made_of = f"{identity(find_compiler())}\0{library.library_name()}"
+
+    def make(directory: Path) -> None:
+        library.build(directory)
+        cache.finish(directory)
+
+    return cache.cached(f"{hashlib.sha256(made_of.encode()).hexdigest()[:20]}-native", make)
 
 
 @pytest.fixture(params=["plain", "avx2", "avx512", "neon"])
