@@ -70,7 +70,7 @@ def widen(array: Array, out: Optional[Array] = None) -> Array:
     elif array.size <= 2 * BLOCK:  # blocks cut by ``rows_per_block`` stay one piece
         widen_block(out, array)
     else:
-        in_parts(widen_block, out, array)
+        in_parts(widen_block, out, array, BLOCK if native.runs_programs() else 4 * BLOCK)
     return out
 
 
@@ -241,7 +241,7 @@ def round_into(dst: Array, src: Array, *spare: Array) -> None:
     if dst.size <= 2 * BLOCK or src.shape != dst.shape or np.may_share_memory(dst, src):
         round_block(dst, src, [memory for memory in spare if memory.shape == src.shape])
     else:
-        in_parts(round_block, dst, src)
+        in_parts(round_block, dst, src, BLOCK if native.runs_programs() else 2 * BLOCK)
 
 
 def rounded_to(values: Any, dtype: Any) -> Array:

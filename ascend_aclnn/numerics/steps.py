@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
+import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.numerics.convert import is_low_precision, round_block, round_into, widen, widen_block
@@ -19,7 +20,8 @@ from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Notes, Number, Traced, 
 
 # Elements in a block: a call of NumPy on it lasts long enough, some fifty microseconds, that two threads seldom wait for the
 # interpreter lock, which costs them as much as such a call. Third-level caches hold the arrays of all threads.
-_BLOCK, _FEW_SLOTS = 1 << 19, 3
+_BLOCK, _FEW_SLOTS = 1 << 19, 2
+_LARGE = 1 << 12
 _largest: Any = np.maximum.reduce
 _least: Any = np.minimum.reduce
 _INT8, _INT32 = np.dtype(np.int8), np.dtype(np.int32)
@@ -166,6 +168,7 @@ class Steps:
                 raise Untraceable("a result that does not depend on the inputs")
             self._results.append((number, result._node))
         self._needed = self._uses()
+        self._summed = self._only_summed(inputs)
         lacking = {self._nodes[n].what for n in self._needed if self._nodes[n].kind == "tile"} - _KNOWN
         if lacking:
             raise Untraceable(f"{lacking} of the compiled helper")
@@ -173,7 +176,7 @@ class Steps:
         everything = dict.fromkeys((node.what for node in self._nodes if node.kind == "input"), True)
         slots = _Planner(self, everything, [True] * len(self._results), True).slots
         slots += 4 * any(self._nodes[number].what == "remainder" for number in self._needed)  # in float64
-        self.block = _BLOCK if slots <= _FEW_SLOTS else _BLOCK // 2  # elements, for 8 MB on each thread or less
+        self.block = _BLOCK if slots <= _FEW_SLOTS else _BLOCK // 2  # elements
 
     def _uses(self) -> dict[int, int]:
         """The values that the results need, with how often each is used."""
@@ -186,6 +189,20 @@ class Steps:
                     if not isinstance(argument, Number):
                         uses[argument] = uses.get(argument, 0) + 1
         return uses
+
+    def _only_summed(self, inputs: Sequence[Any]) -> set[int]:
+        """Inputs of bfloat16 that are added up and nothing else: they go to float64 at once."""
+        stored = {number for _, number in self._results}
+        others: set[Any] = set()
+        for number in self._needed:
+            if self._nodes[number].what != "row_sum":
+                others.update(self._nodes[number].arguments)
+        found = set()
+        for number in {*self._needed} - others - stored:
+            node = self._nodes[number]
+            if node.kind == "input" and inputs[node.what[0]].dtype == ml_dtypes.bfloat16:
+                found.add(number)
+        return found
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any], apart: bool) -> None:
         """Computes one block; ``apart``: no output has memory of an input."""
@@ -247,6 +264,11 @@ class Steps:
 
 def _as_bits(array: Array) -> Array:
     return array.view(_INT8 if array.dtype.itemsize == 1 else _INT32)
+
+
+def _to_be_summed(x: Array) -> Array:
+    """Large contiguous bfloat16 as it is: ``sum_over`` converts it to float64 at once."""
+    return x if x.dtype == FLOAT32 or (x.flags.c_contiguous and x.size > _LARGE) else widen(x)
 
 
 def _widen_to(x: Array, out: Array) -> None:
@@ -321,7 +343,9 @@ class _Planner:
         if node.kind == "input":
             position, first = node.what
             place: Any = _Input(position, first)
-            if self._steps._low[position] and self._whole[node.what]:
+            if number in self._steps._summed:
+                self._places[number] = place
+            elif self._steps._low[position] and self._whole[node.what]:
                 self._places[number] = self._slot(FLOAT32)
                 self._call(_widen_to, (place,), self._places[number])
             elif self._steps._low[position]:
@@ -385,7 +409,7 @@ class _Planner:
         else:
             axes = self._steps._axes
             function: Any = {
-                "row_sum": lambda x: sum_over(x, axes, True),
+                "row_sum": lambda x: sum_over(_to_be_summed(x), axes, True),
                 "row_squares": lambda x: sum_of_squares(x, axes, True),
                 "row_max": lambda x: _largest(x, axes, None, None, True, -np.inf),
             }[node.what]

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Optional
 
+import ml_dtypes
 import numpy as np
 
 from ascend_aclnn import native
@@ -19,6 +20,7 @@ from ascend_aclnn.numerics.tracing import Traced
 _reduce: Any = np.add.reduce  # np.sum takes twice as long on a few elements
 _maximum: Any = np.maximum.reduce
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _KINDS = {"f": _FLOAT64, "c": np.dtype(np.complex128)}
 
 
@@ -30,7 +32,8 @@ def sum_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def sum_over(x: Any, axes: Optional[Sequence[int]] = None, keepdims: bool = False) -> Any:
     """The sum over axes, all if none are given, in ``sum_type``.
 
-    Rows of contiguous float32 are added up pairwise as NumPy adds up contiguous float64, columns from the first row on.
+    Rows of contiguous float32 (or, where they are many, bfloat16) are added up pairwise as NumPy adds up contiguous float64,
+    columns from the first row on.
     """
     if type(x) is not np.ndarray:
         if isinstance(x, Traced):
@@ -42,13 +45,13 @@ def sum_over(x: Any, axes: Optional[Sequence[int]] = None, keepdims: bool = Fals
         places = axes[0] if axes is not None and len(axes) == 1 else None if axes is None else tuple(axes)
         return _reduce(x, places, dtype, None, keepdims)
     every = tuple(range(x.ndim)) if axes is None else tuple([axis % x.ndim for axis in axes]) if x.ndim else ()
-    if x.dtype == _FLOAT32 and every and x.size and x.flags.c_contiguous:
+    if x.dtype in (_FLOAT32, _BFLOAT16) and every and x.size and x.flags.c_contiguous:
         count = len(every)
         first = x.ndim - count
         if every == tuple(range(first, x.ndim)):
             shape = x.shape[:first] + (1,) * count if keepdims else x.shape[:first]
             return _of_rows(x.reshape(-1, math.prod(x.shape[first:]))).reshape(shape)
-        if every == tuple(range(count)):
+        if every == tuple(range(count)) and x.dtype == _FLOAT32:
             shape = (1,) * count + x.shape[count:] if keepdims else x.shape[count:]
             return _of_columns(x.reshape(math.prod(x.shape[:count]), -1)).reshape(shape)
     if (
@@ -165,7 +168,7 @@ def _of_rows(x: Array) -> Array:
     rows, columns = x.shape
     sums = np.empty(rows)
     same = columns <= native.LONG_ROW or native.adds_long_rows()
-    if x.size > _FEW and same and native.runs_programs() and native.add_up(x[:0], sums[:0]):
+    if x.size > _FEW and same and x.dtype == _FLOAT32 and native.runs_programs() and native.add_up(x[:0], sums[:0]):
 
         def add(low: int, high: int) -> None:
             native.add_up(x[low:high], sums[low:high])

@@ -136,6 +136,17 @@ def test_formulas_along_rows(dtype: np.dtype[Any]) -> None:
     check_same(lambda x: x - np.max(x, (1, 2), keepdims=True), [x], [np.zeros(shape, dtype)], 2)
 
 
+@pytest.mark.parametrize("shape", [(40, 30, 257), (1201, 70), (33, 2, 4100)])
+def test_sums_of_bfloat16_alone(shape: tuple[int, ...]) -> None:
+    """It goes to float64 at once, in large blocks and in the small last one, contiguous or not."""
+    x = np.random.default_rng(0).standard_normal(shape).astype(DTYPES[2])
+    for source in (x, np.repeat(x, 2, 0)[::2]):
+        out = np.zeros(shape[:-1], np.float32)
+        check_same(lambda x: sum_over(x, (-1,)), [source], [out], 1)
+        assert np.array_equal(out, x.astype(np.float64).sum(-1).astype(np.float32))
+    check_same(lambda x: (sum_over(x, (-1,)), x * 2), [x], [np.zeros(shape[:-1]), np.zeros_like(x)], 1)
+
+
 def test_what_cannot_be_traced_runs_as_it_is() -> None:
     x = values((300, 257), DTYPES[1], 0)
     out = np.zeros_like(x)
