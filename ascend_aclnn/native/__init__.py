@@ -124,6 +124,8 @@ def _load() -> Status:
     library.ascend_native_multiply_bf16.argtypes = [text, pointer, pointer]
     library.ascend_native_multiply_bf16.restype = None
     library.ascend_native_product_memory.restype = ctypes.c_int64
+    library.ascend_native_multiply_few_rows.argtypes = [text]
+    library.ascend_native_multiply_few_rows.restype = None
     running = library.ascend_native_running_sum
     running.argtypes = [number, number, pointer, pointer, size, size, step, step, number]
     running.restype = None
@@ -644,6 +646,24 @@ def multiply_bf16(a: Array, b: Array, out: Array, memory: Array, pieces: Array) 
     _library.ascend_native_multiply_bf16(np.array(numbers, np.int64).tobytes(), at, to)
 
 
+MOST_ROWS = 16  # of multiply_few_rows
+
+
+def multiplies_few_rows() -> bool:
+    """True where the processor and the helper have ``multiply_few_rows``."""
+    return runs_programs() and bool(_library and _library.ascend_native_multiplies_few_rows())
+
+
+def multiply_few_rows(a: Array, b: Array, out: Array) -> None:
+    """out = a @ b of contiguous float32 and of a matrix of 16 bits whose columns are contiguous; few_rows.c has the sums' order.
+
+    Only where ``multiplies_few_rows``, and up to MOST_ROWS.
+    """
+    assert _library is not None
+    sizes = (len(a), b.shape[1], b.shape[0], b.strides[1] // 2)
+    _library.ascend_native_multiply_few_rows(struct.pack("8q", *_addresses(a, b, out), _FLOATS[b.dtype], *sizes))
+
+
 def philox(key: int, low: Array, high: Array, target: Array) -> bool:
     """The four words of each counter, whose halves are uint64 in a row or all the same, into uint32 rows of four.
 
@@ -676,6 +696,7 @@ __all__ = [
     "BF16_PRODUCTS",
     "MEAN",
     "MOST_CHOSEN",
+    "MOST_ROWS",
     "SUM",
     "BuildError",
     "Status",
@@ -697,7 +718,9 @@ __all__ = [
     "layer_norm_gradient",
     "look_up",
     "multiplies_bf16",
+    "multiplies_few_rows",
     "multiply_bf16",
+    "multiply_few_rows",
     "nll",
     "philox",
     "product_memory",

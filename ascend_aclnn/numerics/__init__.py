@@ -28,7 +28,7 @@ from ascend_aclnn.numerics.convert import (
     widened,
     workplace,
 )
-from ascend_aclnn.numerics.products import matmul, matmul_few_rows, multiply_bf16
+from ascend_aclnn.numerics.products import matmul, matmul_few_rows, multiply_bf16, multiply_narrow
 from ascend_aclnn.numerics.rows import add_rows
 from ascend_aclnn.numerics.sums import (
     add_columns,
@@ -69,6 +69,7 @@ __all__ = [
     "matmul_few_rows",
     "move",
     "multiply_bf16",
+    "multiply_narrow",
     "of_all",
     "prepared",
     "round_into",

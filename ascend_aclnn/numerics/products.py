@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Optional
 
@@ -53,6 +54,41 @@ def matmul_few_rows(a: Array, b: Array, out: Optional[Array] = None) -> Array:
 
 
 _BF16 = np.dtype(ml_dtypes.bfloat16)
+_NARROW = (np.dtype(np.float16), _BF16)
+_LEAST, _MOST = 1 << 16, 1 << 22  # elements of a matrix of 16 bits that is not widened
+
+
+def multiply_narrow(a: Array, b: Array) -> Optional[Array]:
+    """``matmul_few_rows`` of float32 and of a matrix of 16 bits as it lies, with the same bits.
+
+    A quarter is read of the bytes of the widened matrix, of what it was made of, and of what that is compared with. None where
+    the helper cannot, where BLAS has other bits, and where columns are not contiguous, as they are of weights in torch.
+    """
+    if not (_LEAST <= b.size <= _MOST and 1 < len(a) <= native.MOST_ROWS and b.flags.aligned):
+        return None
+    if (
+        b.strides[0] != 2
+        or b.dtype not in _NARROW
+        or not native.multiplies_few_rows()
+        or not _adds_as_blas(len(a), *b.shape)
+    ):
+        return None
+    out = np.empty((len(a), b.shape[1]), np.float32)
+    native.multiply_few_rows(np.asarray(a, order="C"), b, out)
+    return out
+
+
+@functools.lru_cache(1 << 12)
+def _adds_as_blas(m: int, k: int, n: int) -> bool:
+    """True where the helper has BLAS's bits for these sizes: where BLAS adds up each sum from the first k to the last."""
+    numbers = np.random.default_rng(0).standard_normal(65_521).astype(np.float16)  # a prime: no two columns are equal
+    a, b = np.resize(numbers[::-1], (m, k)).astype(np.float32), np.resize(numbers, (n, k)).T
+    a[0], b[:, 0] = -1, 0
+    found = np.empty((m, n), np.float32)
+    native.multiply_few_rows(a, b, found)
+    return np.array_equal(found.view(np.uint32), matmul_few_rows(a, b.astype(np.float32)).view(np.uint32))
+
+
 _MOST_ROWS_OF_VECTORS = 16  # up to which a product is bound by reading the second operand
 
 
@@ -109,4 +145,4 @@ def _is_matrix(x: Array) -> bool:
     return (across == size and down >= columns * size) or (down == size and across >= rows * size)
 
 
-__all__ = ["matmul", "matmul_few_rows", "multiply_bf16"]
+__all__ = ["matmul", "matmul_few_rows", "multiply_bf16", "multiply_narrow"]

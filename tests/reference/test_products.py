@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from comparisons import assert_near
 
-from ascend_aclnn import numerics, ops
+from ascend_aclnn import native, numerics, ops
+from ascend_aclnn.numerics import products
 
 RNG = np.random.default_rng(5)
 DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16]
@@ -44,6 +45,48 @@ def test_few_rows_in_pieces(rows: int, inner: int, columns: int, dtype: Any) -> 
     product = ops.mm(a, b)
     assert_near(product, np.matmul(*wide(a, b)), TOLERANCE, floor=1e-30, dtype=dtype)
     np.testing.assert_array_equal(product.view(np.uint16), ops.mm(a, np.ascontiguousarray(b)).view(np.uint16))
+
+
+def chain(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a @ b, each sum from the first product on, rounded once for each: float64 holds what is rounded, of numbers like these."""
+    sums = np.zeros((len(a), b.shape[1]), np.float32)
+    for k in range(len(b)):
+        sums = (a[:, k, None].astype(np.float64) * b[k].astype(np.float64) + sums).astype(np.float32)
+    return sums
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("rows,inner,columns", [(2, 256, 320), (3, 67, 1000), (5, 1021, 67), (16, 300, 333)])
+def test_few_rows_by_16_bits_as_they_lie(helper: str, rows: int, inner: int, columns: int, dtype: Any) -> None:
+    assert native.multiplies_few_rows() is (helper in ("avx2", "avx512"))
+    if not native.multiplies_few_rows():
+        return
+    a = (RNG.integers(-64, 65, (rows, inner)) / 64).astype(dtype).astype(np.float32)
+    b = (RNG.integers(-64, 65, (columns, inner + 3)) / 64).astype(dtype).T[1 : inner + 1]
+    found = np.full((rows, columns), np.nan, np.float32)
+    native.multiply_few_rows(a, b, found)
+    np.testing.assert_array_equal(found.view(np.uint32), chain(a, b).view(np.uint32))
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 8, 16])
+def test_few_rows_have_the_bits_of_blas(helper: str, rows: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what a decoding step multiplies, infinities and numbers without a leading 1 among them."""
+    for inner, columns in [(256, 256), (256, 1024), (512, 256), (2048, 96)]:
+        a, b = numbers(rows, inner, dtype=dtype), numbers(columns, inner, dtype=dtype).T
+        a[0, 3], b[5, 7], b[:, 9] = np.inf, -np.inf, b[:, 9] * dtype(1e-6)
+        found = ops.mm(a, b).view(np.uint16)
+        with monkeypatch.context() as patched:
+            patched.setattr(native, "multiplies_few_rows", lambda: False)
+            np.testing.assert_array_equal(found, ops.mm(a, b).view(np.uint16))
+
+
+def test_few_rows_are_left_to_another_blas(helper: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that adds in another order, whose bits the helper does not have."""
+    a, b = numbers(3, 256), numbers(320, 256, dtype=np.float16).T
+    monkeypatch.setattr(products, "_adds_as_blas", products._adds_as_blas.__wrapped__)
+    monkeypatch.setattr(products, "matmul_few_rows", lambda a, b: np.matmul(a[:, ::-1].copy(), b[::-1].copy()))
+    assert products.multiply_narrow(a, b) is None
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -17,6 +17,7 @@ from ascend_aclnn.numerics import (
     matmul,
     matmul_few_rows,
     multiply_bf16,
+    multiply_narrow,
     round_into,
     widen,
 )
@@ -60,7 +61,10 @@ def product(a: Array, b: Array, cube_math_type: int = 0) -> Array:
     narrow = multiply_bf16(a, b)
     if narrow is not None:
         return narrow
-    return (matmul_few_rows if _are_few_rows(a, b) else matmul)(*_cube_operands(a, b, cube_math_type))
+    if not _are_few_rows(a, b):
+        return matmul(*_cube_operands(a, b, cube_math_type))
+    narrow = multiply_narrow(_cube_operand(a, cube_math_type), b)
+    return matmul_few_rows(*_cube_operands(a, b, cube_math_type)) if narrow is None else narrow
 
 
 def _as(factor: Any, term: Array) -> Any:
@@ -85,7 +89,12 @@ def plain_product(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array])
     if a.dtype is not _FLOAT32 or b.dtype is not _FLOAT32 or cube_math_type == _USE_FP16:  # else they stay as they are
         if multiply_bf16(a, b, target) is not None or (a.ndim > 2 and _by_batches(a, b, target)):
             return
-        multiply = matmul_few_rows if _are_few_rows(a, b) else matmul
+        if _are_few_rows(a, b):
+            narrow = multiply_narrow(_cube_operand(a, cube_math_type), b)
+            if narrow is not None:
+                round_into(target, narrow)
+                return
+            multiply = matmul_few_rows
         a, b = _cube_operands(a, b, cube_math_type)
     fits = a.shape[:-2] == b.shape[:-2] and target.shape == (*a.shape[:-1], b.shape[-1]) and a.dtype == b.dtype
     if fits and a.ndim > 1 and target.dtype == a.dtype and target.flags.c_contiguous and target.flags.aligned:
