@@ -14,6 +14,7 @@ from ascend_aclnn.numerics import add_columns, add_rows, convert, programs, runn
 from ascend_aclnn.numerics.blocks import along, elementwise
 from ascend_aclnn.numerics.programs import program, trace
 from ascend_aclnn.numerics.tracing import Untraceable
+from ascend_aclnn.reference._special import normal_distribution
 
 pytestmark = [
     pytest.mark.skipif(
@@ -46,6 +47,13 @@ def test_elementwise_formulas(name: str, dtype: np.dtype[Any]) -> None:
     shape = (300, 257)
     x, y = values(shape, dtype, 0), values(shape, dtype, 1)
     check_same(ELEMENTWISE[name], [x, y], [np.zeros(shape, dtype)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_normal_distribution(dtype: np.dtype[Any]) -> None:
+    edges = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 14.85, -14.85, 15, -15, 16, -16, 6e4]
+    x = np.concatenate([np.linspace(-20, 20, 50_000), edges]).astype(dtype)
+    check_same(normal_distribution, [x], [np.empty_like(x)])
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

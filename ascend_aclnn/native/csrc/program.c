@@ -231,8 +231,7 @@ INLINE float log_of(float x)
 /* The normal distribution's function, operation by operation as reference/_special.py has it. */
 INLINE float normal_of(float x)
 {
-    static const float fit[] = {3.00163674e-05f, -0.000357580547f, -0.00125241133f, 0.00126804985f, 0.0086361482f, -0.00804343506f,
-                                -0.0542044874f, 0.1640531f, -0.166031412f, -0.0927638979f, 1.27697839f};
+    static const float fit[] = NORMAL_FIT;
     float a = float_of(bits_of(x) & 0x7fffffffu) * 0.70710678118654752440f;
     a = (a < 10.5f) | (a != a) ? a : 10.5f;
     const float t = (a - 2.0f) / (a + 2.0f);
@@ -247,14 +246,11 @@ INLINE float normal_of(float x)
     return x > 0 ? 1.0f - tail : tail;
 }
 
-#define NORMAL_DISTRIBUTION(name, attribute) \
-    attribute static void normal_##name(const float *a, float *d, size_t n) { FOR d[i] = normal_of(a[i]); }
-FOR_EACH_SET(NORMAL_DISTRIBUTION)
-
 #define EXPONENTIALS(name, attribute)                                                                   \
     attribute static void exp_##name(const float *a, float *d, size_t n) { FOR d[i] = exp_of(a[i]); }   \
     attribute static void logistic_##name(const float *a, float *d, size_t n) { FOR d[i] = logistic_of(a[i]); } \
-    attribute static void log_##name(const float *a, float *d, size_t n) { FOR d[i] = log_of(a[i]); }
+    attribute static void log_##name(const float *a, float *d, size_t n) { FOR d[i] = log_of(a[i]); }   \
+    attribute static void normal_##name(const float *a, float *d, size_t n) { FOR d[i] = normal_of(a[i]); }
 
 #if defined(__aarch64__)
 EXPONENTIALS(neon, )
@@ -275,6 +271,7 @@ EXPONENTIALS(avx2, AVX2)
 VECTORS(exp)
 VECTORS(logistic)
 VECTORS(log)
+VECTORS(normal)
 #endif
 
 /* NumPy's maximum and minimum. Of zeros that differ in sign x86 takes the second one; on AArch64 0.0 is larger than -0.0. */

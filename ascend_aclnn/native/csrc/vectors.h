@@ -6,6 +6,11 @@
 
 #include <math.h>
 
+/* The rational function's coefficients in reference/_special.py. */
+#define NORMAL_FIT                                                                                                       \
+    {3.00163674e-05f, -0.000357580547f, -0.00125241133f, 0.00126804985f, 0.0086361482f, -0.00804343506f,                 \
+     -0.0542044874f,  0.1640531f,       -0.166031412f,   -0.0927638979f, 1.27697839f}
+
 #if defined(__x86_64__)
 
 AVX512 INLINE __m512 widen_half_vector(__m256i codes)
@@ -104,6 +109,28 @@ AVX512 INLINE __m512 logistic_of_vector(__m512 x)
 {
     const __m512 one = _mm512_set1_ps(1.0f);
     return _mm512_div_ps(one, _mm512_add_ps(one, exp_of_vector(_mm512_xor_ps(x, _mm512_set1_ps(-0.0f)))));
+}
+
+/* normal_of in program.c; maxima and minima keep a NaN, which is their second operand. */
+AVX512 INLINE __m512 normal_of_vector(__m512 x)
+{
+    static const float fit[] = NORMAL_FIT;
+#define ALL(number) _mm512_set1_ps(number)
+    __m512 a = _mm512_min_ps(ALL(10.5f), _mm512_mul_ps(_mm512_abs_ps(x), ALL(0.70710678118654752440f)));
+    const __m512 t = _mm512_div_ps(_mm512_sub_ps(a, ALL(2.0f)), _mm512_add_ps(a, ALL(2.0f)));
+    __m512 height = _mm512_mul_ps(t, ALL(fit[0]));
+    for (int k = 1; k < 10; k++) height = _mm512_mul_ps(_mm512_add_ps(height, ALL(fit[k])), t);
+    height = _mm512_div_ps(_mm512_add_ps(height, ALL(fit[10])), _mm512_add_ps(_mm512_add_ps(a, a), ALL(1.0f)));
+    const __m512 bounded = _mm512_min_ps(ALL(16.0f), _mm512_max_ps(ALL(-16.0f), x));
+    const __m512 split = _mm512_mul_ps(bounded, ALL(4097.0f)), head = _mm512_sub_ps(split, _mm512_sub_ps(split, bounded));
+    const __m512 rest = _mm512_sub_ps(bounded, head), square = _mm512_mul_ps(bounded, bounded);
+    __m512 lost = _mm512_sub_ps(_mm512_mul_ps(head, head), square);
+    lost = _mm512_add_ps(lost, _mm512_mul_ps(_mm512_add_ps(head, head), rest));
+    lost = _mm512_add_ps(lost, _mm512_mul_ps(rest, rest));
+    __m512 tail = _mm512_mul_ps(_mm512_mul_ps(height, ALL(0.5f)), exp_of_vector(_mm512_mul_ps(square, ALL(-0.5f))));
+    tail = _mm512_mul_ps(tail, _mm512_sub_ps(ALL(1.0f), _mm512_mul_ps(lost, ALL(0.5f))));
+    return _mm512_mask_sub_ps(tail, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ), ALL(1.0f), tail);
+#undef ALL
 }
 
 #endif
