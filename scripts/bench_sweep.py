@@ -153,7 +153,7 @@ def exceptions(results: dict[str, list[Measured]], with_helper: bool) -> list[be
                 large[each.operator] = max(each.megabytes, large.get(each.operator, 0))
     slow.sort()
     memory = [
-        [name, sweep_reasons.reason(sweep_reasons.LARGER, name) or "not known", f"{megabytes:.0f}"]
+        [name, sweep_reasons.larger(name, with_helper) or "not known", f"{megabytes:.0f}"]
         for name, megabytes in sorted(large.items())
     ]
     for name, why, _ in (*slow, *memory):

@@ -69,7 +69,7 @@ SLOWER = {
     "moe: moe_gating_top_k_softmax": "softmax is some NumPy calls on all scores, by one thread",
 }
 
-_PASSES = "some ten passes over blocks in the second-level cache; torch passes once"
+_PASSES = "some ten passes over blocks of a megabyte, each of them a call that gives the interpreter lock away; torch passes once"
 _HALF = (
     "float16 is widened in six passes over a block and rounded in thirteen: NumPy's own conversions, two to three times as "
     "slow, take an element at a time (conversions.md has both); torch passes once"
@@ -90,10 +90,9 @@ SLOWER_ALONE = {
     "math: reduce_sum": _SUMS,
     "math: mean": _SUMS,
     "math: linalg_vector_norm": _SUMS,
-    "math: cumsum": "NumPy's running sum of float64 takes 3.5 ns an element, and its rounding to float16 2.4",
-    "math: remainder_tensor_scalar": "NumPy's fmod works element by element",
-    "math: erf": "the tail takes some forty operations and exp",
-    "activation: gelu": "exact erf, whose tail takes some forty operations and exp",
+    "math: cumsum": "NumPy's running sum of float64 along rows takes 3.5 ns an element, and its rounding to float16 2.4",
+    "math: erf": "a quotient of polynomials takes twenty-five operations, each a pass over a block",
+    "activation: gelu": "a tail without lost digits takes fifty operations and exp, each a pass over a block",
     "activation: softmax_backward": _SUMS,
     "activation: log_softmax_backward": _SUMS,
     "norm: layer_norm": _SUMS,
@@ -116,6 +115,8 @@ LARGER = {
     "math: cumsum": "float64 sums of a block, whose columns are whole",
 }
 
+_KEPT = "arrays of a block, 1 or 2 MB each, that each thread keeps"
+
 
 def reason(reasons: Mapping[str, str], operator: str) -> Optional[str]:
     """Why an operator exceeds a limit, None where nothing says so; "nll_loss, 2048 rows" has nll_loss's reason."""
@@ -129,3 +130,8 @@ def slower(operator: str, dtype: str, with_helper: bool) -> Optional[str]:
         return reason(SLOWER, operator) or (_TILES if element_wise else None)
     other = {"fp16": _HALF, "bf16": _PASSES}
     return reason(SLOWER_ALONE, operator) or other.get(dtype) or reason(SLOWER, operator)
+
+
+def larger(operator: str, with_helper: bool) -> Optional[str]:
+    """Why a cell takes more memory than the limit."""
+    return reason(LARGER, operator) or (None if with_helper else _KEPT)
