@@ -206,6 +206,29 @@ def test_data_of_captured_launches_are_left_out(emulator_home: Path, tmp_path: P
         )
 
 
+UNWRITTEN = """
+import numpy as np
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+print(ops.neg(aclnn.empty(4, np.int32)).numpy().tolist())
+"""
+
+
+def test_data_of_unwritten_memory_are_what_the_operator_reads(emulator_home: Path, tmp_path: Path) -> None:
+    """The recorder comes first, and memory is filled where it is first read."""
+    environment = variables(emulator_home, tmp_path / "a.aclnn", data="all")
+    environment.update(ASCEND_EMULATOR_VALIDATE="memory", ASCEND_EMULATOR_VALIDATE_QUIET="1")
+    printed = run([sys.executable, "-c", UNWRITTEN], environment).stdout
+    with Recording(tmp_path / "a.aclnn") as recording:
+        (launch,) = recording.launches
+        before, after = (
+            recording.array(launch.named[name].content, when) for name, when in (("self", "before"), ("out", "after"))
+        )
+    assert before.any()
+    np.testing.assert_array_equal(after, -before)
+    assert printed == f"{after.tolist()}\n"
+
+
 RANKS = """
 import ctypes
 import sys

@@ -247,9 +247,12 @@ static size_t list_accesses(const copy_task *copy, const char *dst, emu_access *
 }
 
 static void validate_copy(uint32_t timeline, const copy_task *copy, const char *dst) {
-    if (copy->dst_device == NULL && emu_is_uncounted()) return;
     emu_access accesses[2];
     size_t count = list_accesses(copy, dst, accesses);
+    if (copy->dst_device == NULL && emu_is_uncounted()) { /* it gets what a launch would get, and is no access */
+        for (size_t row = 0; row < copy->height; row++) emu_validate_poison(copy->src + row * copy->spitch, copy->width);
+        return;
+    }
     emu_validate_task(timeline, emu_routine(), emu_call_site(), accesses, count);
     watch_host(copy, timeline, emu_call_site(), accesses, count);
 }

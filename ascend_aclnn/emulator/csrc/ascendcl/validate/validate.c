@@ -1250,12 +1250,16 @@ void emu_validate_written(const void *address, uint64_t size) {
     pthread_mutex_unlock(&lock);
 }
 
-void emu_validate_used(const void *address, uint64_t size) {
+void emu_validate_poison(const void *address, uint64_t size) {
     uint64_t start = (uint64_t)(uintptr_t)address;
-    if (size == 0) return;
+    if (size == 0 || (emu_config()->validate & VALIDATE_MEMORY) == 0) return;
     pthread_mutex_lock(&lock);
-    if ((emu_config()->validate & VALIDATE_MEMORY) != 0) poison_all(start, start + size);
+    poison_all(start, start + size);
     pthread_mutex_unlock(&lock);
+}
+
+void emu_validate_used(const void *address, uint64_t size) {
+    emu_validate_poison(address, size);
     emu_validate_written(address, size);
 }
 

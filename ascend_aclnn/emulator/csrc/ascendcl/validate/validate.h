@@ -97,6 +97,8 @@ void emu_validate_alias(const void *address, uint64_t size, const void *other);
 /* Memory is written by something that is not seen; it is read or written by it from now on. */
 LINK void emu_validate_written(const void *address, uint64_t size);
 void emu_validate_used(const void *address, uint64_t size);
+/* Something that is no access gets these bytes now: what a launch would get. */
+void emu_validate_poison(const void *address, uint64_t size);
 
 /* Prints how much was compared and found. */
 void emu_validate_summary(void);
