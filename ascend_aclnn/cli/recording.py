@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import html
 import json
-import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -228,18 +227,9 @@ def _replay_json(result: Replay, where: str) -> dict[str, Any]:
     }
 
 
-def _alike(reason: str) -> str:
-    """Why a launch was left out, without what differs from one to the next."""
-    match = re.fullmatch(r"the data of \S+ were not recorded \((.*)\)", reason)
-    if match is None:
-        return reason
-    text = re.sub(r"a tensor of \d+ bytes, the limit is (\d+)", r"tensors of more than \1 bytes", match[1])
-    return f"data were not recorded ({'; '.join(sorted(set(text.replace('data: ', '').split('; '))))})"
-
-
 def _replay_text(result: Replay, where: str, comparing: bool) -> str:
     different = [outcome for outcome in result.outcomes if outcome.difference]
-    left_out = Counter(_alike(outcome.left_out) for outcome in result.outcomes if outcome.left_out)
+    left_out = Counter(outcome.kind or outcome.left_out for outcome in result.outcomes if outcome.left_out)
     lines = []
     if result.first is not None:
         lines.append(f"first difference: {result.first}")

@@ -19,7 +19,11 @@ from ascend_aclnn.recording import Launch, Recording, RecordingError, ScalarValu
 
 
 class Unavailable(Exception):
-    """A launch cannot be run again, and why."""
+    """A launch cannot be run again, and why. ``kind`` is the reason without what differs from launch to launch."""
+
+    def __init__(self, reason: str, kind: str = "") -> None:
+        super().__init__(reason)
+        self.kind = kind or reason
 
 
 def name_of_status(launch: Launch, status: int) -> str:
@@ -105,7 +109,8 @@ class _Memory:
             for tensor in value.tensors():
                 reads[tensor] = reads.get(tensor, False) or parameter.direction != "out"
                 if parameter.direction != "out" and tensor.before is None and tensor.description.byte_range[1]:
-                    raise Unavailable(f"the data of {parameter.name} were not recorded{_why(launch)}")
+                    rest = f"were not recorded{_why(launch)}"
+                    raise Unavailable(f"the data of {parameter.name} {rest}", kind=f"data {rest}")
         total = sum(max(stop - start, 0) for start, stop in (value.description.byte_range for value in reads))
         if total > recording.limit:
             raise Unavailable(f"its tensors have {total} bytes; the limit is {recording.limit}")
@@ -214,4 +219,4 @@ def _extent(value: TensorValue) -> tuple[int, int]:
 
 
 def _why(launch: Launch) -> str:
-    return f" ({launch.left_out})" if launch.left_out else ""
+    return f" ({launch.left_out.replace('data: ', '')})" if launch.left_out else ""

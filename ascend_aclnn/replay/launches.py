@@ -47,6 +47,7 @@ class Outcome:
     launch: Launch
     difference: str = ""
     left_out: str = ""
+    kind: str = ""  # of the reason for which it was left out
     comparisons: dict[str, Comparison] = dataclasses.field(default_factory=dict)  # by output
     partly: str = ""  # which part was run, where it was not all: "12 of 64 blocks of rows"
     recorded: list[str] = dataclasses.field(
@@ -177,7 +178,7 @@ def _replayed(recording: Recording, launch: Launch, comparing: bool, memory: int
         if comparing and not outcome.difference and status == 0:
             _compare(recording, launch, operator, values, outcome)
     except Unavailable as reason:
-        outcome.left_out = str(reason)
+        outcome.left_out, outcome.kind = str(reason), reason.kind
     return outcome
 
 

@@ -187,8 +187,8 @@ bool data_at(uint64_t address, uint64_t count, file_key *key, text *why) {
     static void *slot;
     char words[160];
     if (count > settings.tensor_limit) {
-        text_raw(why, words, (size_t)snprintf(words, sizeof words, "data: a tensor of %llu bytes, the limit is %llu; ",
-                                              (unsigned long long)count, (unsigned long long)settings.tensor_limit));
+        text_raw(why, words, (size_t)snprintf(words, sizeof words, "data: tensors of more than %llu bytes; ",
+                                              (unsigned long long)settings.tensor_limit));
         return false;
     }
     int (*copy)(void *, size_t, const void *, size_t, int) =
