@@ -193,10 +193,10 @@ class Steps:
     def _only_summed(self, inputs: Sequence[Any]) -> set[int]:
         """Inputs of bfloat16 that are added up and nothing else: they go to float64 at once."""
         stored = {number for _, number in self._results}
-        others: set[Any] = set()
+        others: set[int] = set()
         for number in self._needed:
             if self._nodes[number].what != "row_sum":
-                others.update(self._nodes[number].arguments)
+                others.update(a for a in self._nodes[number].arguments if not isinstance(a, Number))
         found = set()
         for number in {*self._needed} - others - stored:
             node = self._nodes[number]

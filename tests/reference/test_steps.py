@@ -114,7 +114,7 @@ def _norm(x: Any, weight: Any, s: Any) -> Any:
     mean = (sum_over(x, (-1,), True) / 257).astype(np.float32)
     apart = x - mean
     variance = (sum_of_squares(apart, (-1,), True) / 257).astype(np.float32)
-    rstd = 1 / np.sqrt(variance + np.float32(1e-5))
+    rstd = 1 / np.sqrt(variance + np.array(1e-5, np.float32))  # an array as a number
     return apart * rstd * weight + s, mean, np.squeeze(rstd, -1)
 
 
