@@ -98,6 +98,8 @@ def _load() -> Status:
     text = ctypes.c_char_p
     library.ascend_native_run.argtypes = [text, size, text, size, size, text, size, text, size, pointer]
     library.ascend_native_run.restype = None
+    library.ascend_native_run_placed.argtypes = [pointer, text]
+    library.ascend_native_run_placed.restype = number
     library.ascend_native_sum.argtypes = [pointer, pointer, size, size, step, number]
     library.ascend_native_sum.restype = None
     library.ascend_native_add_columns.argtypes = [number, pointer, pointer, size, size, step]
@@ -207,6 +209,13 @@ def runs_programs() -> bool:
     if _status is None:
         status()
     return _library is not None
+
+
+def placed_function() -> Callable[[int, bytes], int]:
+    """ascend_native_run_placed of csrc/program.c; only where ``runs_programs``."""
+    assert _library is not None
+    function: Callable[[int, bytes], int] = _library.ascend_native_run_placed
+    return function
 
 
 def call_function() -> Optional[Any]:
@@ -723,6 +732,7 @@ __all__ = [
     "multiply_few_rows",
     "nll",
     "philox",
+    "placed_function",
     "product_memory",
     "rotary",
     "run_program",

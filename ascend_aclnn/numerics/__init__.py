@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.core.errors import DataError
-from ascend_aclnn.numerics.blocks import SMALL, Axes, along, elementwise, of_all, prepared
+from ascend_aclnn.numerics.blocks import SMALL, Axes, along, elementwise, of_all, placed, prepared
 from ascend_aclnn.numerics.choose import where
 from ascend_aclnn.numerics.convert import (
     BLOCK,
@@ -29,6 +29,7 @@ from ascend_aclnn.numerics.convert import (
     workplace,
 )
 from ascend_aclnn.numerics.products import matmul, matmul_few_rows, multiply_bf16, multiply_narrow
+from ascend_aclnn.numerics.programs import Placed
 from ascend_aclnn.numerics.rows import add_rows
 from ascend_aclnn.numerics.sums import (
     add_columns,
@@ -54,6 +55,7 @@ __all__ = [
     "Array",
     "Axes",
     "DataError",
+    "Placed",
     "Traced",
     "add_columns",
     "add_rows",
@@ -71,6 +73,7 @@ __all__ = [
     "multiply_bf16",
     "multiply_narrow",
     "of_all",
+    "placed",
     "prepared",
     "round_into",
     "rounded_to",

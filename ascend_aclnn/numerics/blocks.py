@@ -16,7 +16,7 @@ import numpy as np
 from ascend_aclnn import native
 from ascend_aclnn.numerics import convert, programs
 from ascend_aclnn.numerics.convert import codes, is_low_precision, parts, round_into, widen
-from ascend_aclnn.numerics.programs import Program
+from ascend_aclnn.numerics.programs import Placed, Program
 from ascend_aclnn.numerics.steps import Steps
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
@@ -173,6 +173,29 @@ def _each(function: Callable[..., Any], inputs: Sequence[Any], outputs: list[Arr
                 raise ValueError(f"the result has shape {result.shape}, the output {output.shape}")
             round_into(output, result)
     return True
+
+
+def placed(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    output: Placed,
+    of_lists: bool,
+    starts: Sequence[int],
+    sizes: Sequence[int],
+    memory: Array,
+) -> Optional[Callable[[bytes], bool]]:
+    """``elementwise`` for small float32 tensors in one memory, at other offsets in each call: see ``Program.placed``.
+
+    Tensors among the inputs are ``Placed``. ``of_lists``: each stands for a list, with as many items as the output.
+    """
+    places = [item if isinstance(item, Placed) else None for item in inputs]
+    if of_lists:
+        function = _of_items(function, tuple([number for number, place in enumerate(places) if place is not None]), ())
+    like = np.empty(1, np.float32)
+    program = programs.program(
+        function, [item if place is None else like for item, place in zip(inputs, places)], [like]
+    )
+    return None if program is None else program.placed(places, output, starts, sizes, memory)
 
 
 @functools.lru_cache(64)

@@ -65,6 +65,13 @@ class _Layout(NamedTuple):
     threads: int  # at most
 
 
+class Placed(NamedTuple):
+    """The tensors of an operand: the number of the first item's, and whether each of its elements counts or one for all."""
+
+    number: int
+    each: bool
+
+
 class Program:
     """A formula, ready to be run on blocks (``run``)."""
 
@@ -348,6 +355,46 @@ class Program:
 
         return run
 
+    def placed(
+        self,
+        inputs: Sequence[Optional[Placed]],
+        output: Placed,
+        starts: Sequence[int],
+        sizes: Sequence[int],
+        memory: Array,
+    ) -> Optional[Callable[[bytes], bool]]:
+        """``run`` on lists of contiguous float32 tensors in one memory, all of them in one call of the helper.
+
+        Takes the tensors' offsets as packed int64; each begins ``starts`` bytes behind. Item i has ``sizes[i]`` elements. False,
+        with nothing written, where items overlap such that their order would show. None if the program needs more than arrays.
+        """
+        phase = self.phases[0]
+        if not self.single or not isinstance(phase, Phase) or self._memory or self._row_results or phase.sums:
+            return None
+        places = []
+        for kind, number, first in phase.operands:
+            what = inputs[number] if kind == "input" else output if kind == "output" else None
+            if what is None or first:
+                return None
+            places += [what.number, 4 if what.each else 0, kind == "output"]
+        parts = [
+            np.frombuffer(phase.code, np.uint8),
+            np.frombuffer(phase.constants or bytes(4), np.uint8),
+            np.array(places, np.int64),
+            np.array(starts, np.int64),
+            np.array(sizes, np.int64),
+        ]
+        code, constants, *lists = map(native.address, parts)
+        words = [native.address(memory), code, phase.instructions, constants, phase.constant_count, phase.registers]
+        words += [lists[0], len(phase.operands), *lists[1:], len(sizes)]
+        record = np.array(words, np.int64)
+        function, at, lives = native.placed_function(), native.address(record), (record, memory, phase, *parts)
+
+        def run(offsets: bytes, lives: Any = lives) -> bool:
+            return bool(function(at, offsets))
+
+        return run
+
     def _layout(self, phase: Phase, inputs: Sequence[Any], outputs: Sequence[Any], sizes: tuple[int, ...]) -> _Layout:
         """A phase's view of its arrays apart from their addresses."""
         missing = (0,) * (DIMS - len(sizes))
@@ -544,4 +591,4 @@ def _dtypes(outputs: Sequence[Any]) -> list[Optional[np.dtype[Any]]]:
     return [None if output is None else output.dtype for output in outputs]
 
 
-__all__ = ["DIMS", "Program", "Traced", "Untraceable", "operations", "program", "steps", "trace"]
+__all__ = ["DIMS", "Placed", "Program", "Traced", "Untraceable", "operations", "program", "steps", "trace"]

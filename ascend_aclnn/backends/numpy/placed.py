@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn import reference
+from ascend_aclnn import numerics, reference
 from ascend_aclnn.backends.numpy.run import Runner
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import Format
@@ -31,6 +32,19 @@ class Layout(NamedTuple):
     low: int  # the bytes that are touched
     high: int
     view: Callable[[Memory, int], npt.NDArray[Any]]  # makes the array of a tensor at an address
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def is_plain(self) -> bool:
+        """float32, contiguous."""
+        steps, behind = [], 4
+        for n in reversed(self.shape):
+            steps.append(behind if n > 1 else 0)
+            behind *= n
+        return self.dtype == np.float32 and self.strides == tuple(reversed(steps))
 
 
 class Tensors(NamedTuple):
@@ -95,6 +109,34 @@ class PlacedCall:
         if run is None:
             run = self._runs[new] = self._runner.prepare(arguments, new)
         return self._runner.on(run, arguments)
+
+    def direct(self, memory: Memory) -> Optional[Callable[[bytes], bool]]:
+        """``place`` and what it returns in one call of the helper, for small element-wise calls on float32; None for others.
+
+        Takes the offsets packed as int64. False, with nothing written, where ``place`` has to be asked.
+        """
+        formula, tensors, (read, written) = self._runner.formula, dict(self._tensors), self._runner.places
+        target = tensors.get(written[0]) if len(written) == 1 else None
+        layouts = [layout for layout in self._layouts if layout is not None and layout.is_plain]
+        if formula is None or target is None or len(layouts) < len(self._layouts):
+            return None
+        shapes = [layouts[number].shape for number in target.numbers]
+        sizes = [layouts[number].size for number in target.numbers]
+        if not sizes or min(sizes) == 0 or max(sizes) > numerics.SMALL:
+            return None
+        inputs: list[Any] = []
+        for at in read:
+            if at not in tensors:
+                inputs.append(self._arguments[at])
+                continue
+            numbers, is_list = tensors[at]
+            each = [layouts[number].shape for number in numbers] == shapes
+            one = not is_list and layouts[numbers[0]].size == 1 and len(layouts[numbers[0]].shape) <= len(shapes[0])
+            if is_list != target.is_list or not (each or one):
+                return None
+            inputs.append(numerics.Placed(numbers[0], each))
+        output, starts = numerics.Placed(target.numbers[0], True), [layout.offset for layout in layouts]
+        return numerics.placed(formula, inputs, output, target.is_list, starts, sizes, memory)
 
     def _reach(self, operator: Operator, belongs: Callable[[str], bool]) -> list[tuple[int, int, int]]:
         """The tensors of such parameters, and the bytes that they touch."""

@@ -136,6 +136,16 @@ class Runner:
         name = self._operator.name
         return REFERENCES.get(name) is self._registered and RULES.get(name) is self._rule
 
+    @property
+    def formula(self) -> Optional[Callable[..., Any]]:
+        """What computes each element from those at its place; None where the reference is none of that kind."""
+        return self._reference.function if self._reference.elementwise else None
+
+    @property
+    def places(self) -> tuple[list[int], list[int]]:
+        """The positions of the parameters that are read and of those that are written."""
+        return self._inputs, self._outputs
+
     def run(self, arguments: Sequence[Any], shrink: Optional[Shrink] = None) -> None:
         """Fills the output arrays. Arguments: ndarrays for tensors, lists of them, Python values for the rest."""
         entry = self._reference

@@ -319,6 +319,9 @@ class Device:
         plan = self.plans[number]
         try:
             key = bytes(data[at : at + 8 * plan.addresses]) if plan.addresses else b""
+            direct = plan.direct
+            if direct is not None and direct(key):
+                return None
             bound = plan.bound.get(key)
             if bound is None:
                 bound = self._bind(plan, key)
@@ -349,6 +352,8 @@ class Device:
             bound = unwritten.around(self.memory, bound)
         if plan.once or plan.operator.data_dependent:  # its tensors change their shapes
             return bound
+        if self.faults is None and not self.tells_unwritten:
+            plan.note_bind(self.memory)
         again = hash((plan, addresses))
         if again not in self._seen:
             if len(self._seen) >= SEEN:

@@ -38,6 +38,7 @@ class IdlePlan:
     """Stands for a plan that phase one should have refused."""
 
     once = False
+    direct = None
     addresses = 0
 
     def __init__(self, operator: catalog.Operator) -> None:

@@ -82,6 +82,7 @@ class Plan:
     """Arguments that phase one has checked, ready to run on any addresses."""
 
     once = False  # whether it is forgotten after its launch
+    direct: Optional[Callable[[bytes], bool]] = None  # runs it on addresses, without binding; False where it cannot
 
     def __init__(self, operator: Operator, words: Sequence[int]) -> None:
         self.operator = operator
@@ -90,6 +91,7 @@ class Plan:
         self.bound: dict[bytes, Bound] = {}
         self._words = words
         self._at = 0
+        self._binds = 0
         self._placed: Optional[PlacedCall] = None
         for parameter in operator.parameters:
             try:
@@ -170,6 +172,12 @@ class Plan:
         if within and PlacedCall.possible(self.operator, self.specs(), soc):
             layouts = [None if planned is None else planned.layout for planned in self.tensors]
             self._placed = PlacedCall(self.operator, self.arguments, layouts, soc)
+
+    def note_bind(self, memory: Memory) -> None:
+        """Called for each launch that is bound. From the second one on there may be a ``direct`` way, which is made once."""
+        self._binds += 1
+        if self._binds == 2 and self._placed is not None:
+            self.direct = self._placed.direct(memory)
 
     def bind(self, backend: NumpyBackend, memory: Memory, addresses: bytes) -> Bound:
         """What runs the plan on tensors at these offsets in the device memory."""

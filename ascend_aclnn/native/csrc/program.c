@@ -861,6 +861,62 @@ double ascend_native_spread(const float *a, size_t n, float centre)
     return spreads[ascend_native_chosen()](a, n, centre);
 }
 
+/* A program of elements for lists of float32 tensors that lie in one memory. Operand k of item i is the tensor number first + i,
+ * `starts` bytes behind its offset; its elements are `step` bytes apart, 0 where one stands for all. */
+struct place { int64_t first, step, written; };
+struct placed {
+    char *memory;
+    const struct instruction *code;
+    size_t instructions;
+    const float *constants;
+    size_t constant_count, register_count;
+    const struct place *places;
+    size_t operand_count;
+    const int64_t *starts, *sizes; /* bytes of each tensor, elements of each item */
+    size_t count;
+};
+
+/* Whether an item may be written before another item is read, and no element before it is read itself. */
+static int are_apart(const struct placed *p, const int64_t *offsets)
+{
+    for (size_t k = 0; k < p->operand_count; k++) {
+        const struct place *to = &p->places[k];
+        for (size_t i = 0; i < p->count; i++) {
+            const int64_t number = to->first + (int64_t)i, at = offsets[number] + p->starts[number], size = p->sizes[i] * 4;
+            if (at % 4 != 0) return 0;
+            for (size_t m = 0; to->written && m < p->operand_count; m++) {
+                const struct place *from = &p->places[m];
+                for (size_t j = 0; !from->written && j < p->count; j++) {
+                    const int64_t other = from->first + (int64_t)j, begin = offsets[other] + p->starts[other];
+                    if (begin >= at + size || at >= begin + (from->step ? p->sizes[j] * 4 : 4)) continue;
+                    if (i != j || begin != at || from->step != to->step) return 0;
+                }
+            }
+        }
+    }
+    return 1;
+}
+
+/* Runs it on tensors at these offsets in the memory, one item after the other. 0, with nothing written, where the order would
+ * show or an address is not a multiple of 4. */
+EXPORT int ascend_native_run_placed(const struct placed *p, const int64_t *offsets)
+{
+    if (!are_apart(p, offsets)) return 0;
+    struct operand operands[p->operand_count];
+    for (size_t i = 0; i < p->count; i++) {
+        for (size_t k = 0; k < p->operand_count; k++) {
+            const int64_t number = p->places[k].first + (int64_t)i;
+            const intptr_t address = (intptr_t)(p->memory + offsets[number] + p->starts[number]);
+            operands[k] = (struct operand){address, FLOAT32, {0, 0, 0, p->places[k].step}};
+        }
+        const struct work work = {{1, 1, 1, p->sizes[i]}, 1, p->sizes[i]};
+        int64_t next = 0;
+        ascend_native_run(p->code, p->instructions, p->constants, p->constant_count, p->register_count, operands,
+                          p->operand_count, &work, 0, &next);
+    }
+    return 1;
+}
+
 /* The programs' exp and log, to be compared with NumPy's. */
 #define COMPARED(name)                                                                   \
     EXPORT void ascend_native_##name(const float *source, float *target, size_t n)       \
