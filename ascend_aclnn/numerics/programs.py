@@ -377,7 +377,7 @@ class Program:
             if what is None or first:
                 return None
             places += [what.number, 4 if what.each else 0, kind == "output"]
-        parts = [
+        parts: list[Array] = [
             np.frombuffer(phase.code, np.uint8),
             np.frombuffer(phase.constants or bytes(4), np.uint8),
             np.array(places, np.int64),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def device() -> process.Device:
     return with_plan(DataType.INT32)
 
 
-def launch(device: process.Device, addresses: Sequence[int], kind: type = np.int32) -> None:
+def launch(device: process.Device, addresses: Sequence[int], kind: Any = np.int32) -> None:
     x, y = (device.memory[at : at + 4 * COUNT].view(kind) for at in addresses)
     x[:] = np.arange(COUNT) - addresses[1]
     assert device.launch(7, memoryview(struct.pack("<2q", *addresses)), 0) is None
@@ -73,7 +74,12 @@ def test_small_floats_are_not_bound_from_the_third_launch_on(
     device.tells_unwritten = watched
     bound: list[bytes] = []
     original = device._bind_once
-    monkeypatch.setattr(device, "_bind_once", lambda plan, at: bound.append(at) or original(plan, at))
+
+    def noted(plan: Any, at: bytes) -> Any:
+        bound.append(at)
+        return original(plan, at)
+
+    monkeypatch.setattr(device, "_bind_once", noted)
     for at in range(64, 64 * 6, 64):
         launch(device, (0, at), np.float32)
     assert len(bound) == (5 if watched else 2)
