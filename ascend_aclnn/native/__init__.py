@@ -100,7 +100,7 @@ def _load() -> Status:
     library.ascend_native_run.restype = None
     library.ascend_native_run_placed.argtypes = [pointer, text]
     library.ascend_native_run_placed.restype = number
-    library.ascend_native_sum.argtypes = [pointer, pointer, size, size, step, number]
+    library.ascend_native_sum.argtypes = [pointer, pointer, size, size, step]
     library.ascend_native_sum.restype = None
     library.ascend_native_add_columns.argtypes = [number, pointer, pointer, size, size, step]
     library.ascend_native_add_columns.restype = None
@@ -296,7 +296,7 @@ def add_up(source: Array, target: Array) -> bool:
     """Float64 sums of the rows of a float32 matrix, which are contiguous. False, and nothing done, where the helper cannot."""
     if _library is None or source.dtype != _FLOAT32 or source.strides[1] != 4 or not target.flags.c_contiguous:
         return False
-    _library.ascend_native_sum(address(source), address(target), *source.shape, source.strides[0], False)
+    _library.ascend_native_sum(address(source), address(target), *source.shape, source.strides[0])
     return True
 
 

@@ -20,6 +20,7 @@ from ascend_aclnn.reference.math.sorting import cumsum
 def numpy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No helper, and blocks so small that every case has several."""
     monkeypatch.setattr(native, "runs_programs", lambda: False)
+    monkeypatch.setattr(native, "has", lambda _: False)
     monkeypatch.setattr(native, "converts", lambda *_: False)
     monkeypatch.setattr(blocks, "SMALL", 1 << 10)
     monkeypatch.setattr("ascend_aclnn.numerics.steps._BLOCK", 1 << 15)

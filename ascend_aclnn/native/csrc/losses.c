@@ -61,8 +61,8 @@ EXPORT int ascend_native_nll(const struct nll *nll)
         if (nll->loss_type == FLOAT32) memcpy(nll->loss, losses, 4 * rows);
         else ascend_native_convert(round[nll->loss_type], losses, nll->loss, 1, rows, 0, 0);
     } else {
-        ascend_native_sum(losses, &sum, 1, rows, 0, 0);
-        ascend_native_sum(weights, &whole, 1, rows, 0, 0);
+        ascend_native_sum(losses, &sum, 1, rows, 0);
+        ascend_native_sum(weights, &whole, 1, rows, 0);
         round_once(nll->loss_type, nll->reduction == MEAN ? sum / whole : sum, nll->loss);
     }
     round_once(nll->whole_type, whole, nll->whole);

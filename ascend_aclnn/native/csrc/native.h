@@ -61,8 +61,8 @@ int ascend_native_chosen(void);
 
 EXPORT void ascend_native_convert(int conversion, ARGUMENTS);
 
-/* Float64 sums: of each row of float32 into target, or of each column onto target; and of columns of floats of a type. */
-EXPORT void ascend_native_sum(const void *source, double *target, size_t rows, size_t columns, ptrdiff_t step, int of_columns);
+/* Float64 sums: of each row of float32 into target; of each column of floats of a type onto target. */
+EXPORT void ascend_native_sum(const void *source, double *target, size_t rows, size_t columns, ptrdiff_t step);
 EXPORT void ascend_native_add_columns(int type, const char *source, double *target, size_t rows, size_t columns, ptrdiff_t step);
 
 /* The data types that a conversion reads and writes, as NumPy names them: "float16 float32"; NULL behind the last one. */

@@ -18,12 +18,12 @@ enum { LONGEST = 8192 };  /* columns of a row; Python calls it LONG_ROW */
         float squares[LONGEST];                                                                                          \
         for (size_t row = 0; row < rows; row++, x += n, y += n) {                                                        \
             double exact, variance;                                                                                      \
-            ascend_native_sum(x, &exact, 1, n, 0, 0);                                                                    \
+            ascend_native_sum(x, &exact, 1, n, 0);                                                                       \
             exact /= count;                                                                                              \
             float mean = (float)exact;                                                                                   \
             FOR y[i] = x[i] - mean;                                                                                      \
             FOR squares[i] = y[i] * y[i];                                                                                \
-            ascend_native_sum(squares, &variance, 1, n, 0, 0);                                                           \
+            ascend_native_sum(squares, &variance, 1, n, 0);                                                              \
             variance /= count;                                                                                           \
             exact -= (double)mean;                                                                                       \
             variance -= exact * exact;                                                                                   \
@@ -71,8 +71,8 @@ enum { BLOCK = 1 << 15, STRIP = 512 };  /* elements of rows, and columns, that a
         } else {                                                                                                         \
             FOR product[i] = grad[i] * ((x[i] - mean) * deviation);                                                      \
         }                                                                                                                \
-        ascend_native_sum(product, &projection, 1, n, 0, 0);                                                             \
-        ascend_native_sum(grad, &average, 1, n, 0, 0);                                                                   \
+        ascend_native_sum(product, &projection, 1, n, 0);                                                                \
+        ascend_native_sum(grad, &average, 1, n, 0);                                                                      \
         const float along = (float)(projection / (double)n), level = (float)(average / (double)n);                       \
         FOR to[i] = ((grad[i] - level) - (x[i] - mean) * deviation * along) * deviation;                                 \
         if (streamed) ascend_native_stream(g->dx + n * row, product, 4 * n);                                             \
@@ -155,7 +155,7 @@ struct group_norm {
             const float *x = g->type == FLOAT32 ? (const float *)g->x + first : memory;                                  \
             if (g->type != FLOAT32) ascend_native_convert(widen[g->type], (const uint16_t *)g->x + first, memory, 1, columns, 0, 0); \
             double exact;                                                                                                \
-            ascend_native_sum(x, &exact, 1, columns, 0, 0);                                                              \
+            ascend_native_sum(x, &exact, 1, columns, 0);                                                                 \
             exact /= count;                                                                                              \
             const float mean = (float)exact;                                                                             \
             double variance = ascend_native_spread(x, columns, mean) / count;                                            \

@@ -1001,9 +1001,8 @@ EXPORT void ascend_native_add_columns(int type, const char *source, double *targ
     adds[ascend_native_chosen()](type, source + done * (type == FLOAT32 ? 4 : 2), target + done, rows, columns - done, step);
 }
 
-EXPORT void ascend_native_sum(const void *source, double *target, size_t rows, size_t columns, ptrdiff_t step, int of_columns)
+EXPORT void ascend_native_sum(const void *source, double *target, size_t rows, size_t columns, ptrdiff_t step)
 {
     static void (*const sums[])(const char *, double *, size_t, size_t, ptrdiff_t) = {OF_EACH_SET(rows)};
-    if (of_columns) ascend_native_add_columns(FLOAT32, source, target, rows, columns, step);
-    else sums[ascend_native_chosen()](source, target, rows, columns, step);
+    sums[ascend_native_chosen()](source, target, rows, columns, step);
 }
