@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn.native.library import BuildError, build, find
+from ascend_aclnn.native.library import BuildError, build, find, is_outdated
 
 Array = npt.NDArray[Any]
 
@@ -82,7 +82,8 @@ def _load() -> Status:
     if path is None and mode == "1":
         path = build()
     if path is None:
-        return Status(mode, None, None, "not built; ascend-aclnn native build builds it")
+        built = "built for another version of ascend_aclnn" if is_outdated() else "not built"
+        return Status(mode, None, None, f"{built}; ascend-aclnn native build builds it")
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:

@@ -65,6 +65,11 @@ def find() -> Optional[Path]:
     return cached if _ours(cached) and _ours(cached.parent) else None
 
 
+def is_outdated() -> bool:
+    """True where the cache has the helper of another version of the package."""
+    return any(cache_directory().glob(f"native-{sys.platform}-{os.uname().machine}-*.so"))
+
+
 def _ours(path: Path) -> bool:
     """True for a file or folder of this user that no other user may write: its code is going to be run."""
     try:
@@ -119,4 +124,4 @@ def build(directory: Optional[Path] = None, machine: Optional[str] = None) -> Pa
     return target
 
 
-__all__ = ["BuildError", "build", "cache_directory", "find", "library_name"]
+__all__ = ["BuildError", "build", "cache_directory", "find", "is_outdated", "library_name"]

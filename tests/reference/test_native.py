@@ -284,6 +284,10 @@ def test_the_command(
     monkeypatch.setattr(native, "_status", None)
     assert main(["native", "status"]) == 0
     assert capsys.readouterr().out.startswith(path)
+    Path(path).rename(tmp_path / "cache" / f"native-{sys.platform}-{os.uname().machine}-of-older-sources.so")
+    monkeypatch.setattr(native, "_status", None)
+    assert main(["native", "status"]) == 1
+    assert "built for another version of ascend_aclnn; ascend-aclnn native build" in capsys.readouterr().out
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
     assert main(["native", "build"]) == 1
