@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.native.library import BuildError, build, find, is_outdated
+from ascend_aclnn.native.prototypes import declare
 
 Array = npt.NDArray[Any]
 
@@ -90,71 +91,7 @@ def _load() -> Status:
         if mode == "1":
             raise
         return Status(mode, None, None, f"cannot be loaded: {error}")
-    size, pointer, step = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_ssize_t
-    library.ascend_native_convert.argtypes = [ctypes.c_int, pointer, pointer, size, size, step, step]
-    library.ascend_native_convert.restype = None
-    library.ascend_native_look_up.argtypes = [pointer, pointer, pointer, size, size]
-    library.ascend_native_look_up.restype = None
-    number = ctypes.c_int
-    text = ctypes.c_char_p
-    library.ascend_native_run.argtypes = [text, size, text, size, size, text, size, text, size, pointer]
-    library.ascend_native_run.restype = None
-    library.ascend_native_run_placed.argtypes = [pointer, text]
-    library.ascend_native_run_placed.restype = number
-    library.ascend_native_sum.argtypes = [pointer, pointer, size, size, step]
-    library.ascend_native_sum.restype = None
-    library.ascend_native_add_columns.argtypes = [number, pointer, pointer, size, size, step]
-    library.ascend_native_add_columns.restype = None
-    runs = library.ascend_native_add_runs
-    runs.argtypes = [pointer, number, pointer, size, step, pointer, pointer, size, size, pointer]
-    runs.restype = None
-    rows = library.ascend_native_add_rows
-    rows.argtypes = [number, pointer, pointer, pointer, size, pointer, pointer, size, size, pointer]
-    rows.restype = None
-    combine = library.ascend_native_combine
-    combine.argtypes = [number, pointer, size, pointer, pointer, pointer, size, size, size]
-    combine.restype = None
-    nll = library.ascend_native_nll
-    nll.argtypes = [text]
-    nll.restype = number
-    norm = library.ascend_native_layer_norm
-    norm.argtypes = [*[pointer] * 3, size, size, ctypes.c_float, *[pointer] * 3]
-    norm.restype = None
-    library.ascend_native_layer_norm_gradient.argtypes = [text, pointer]
-    library.ascend_native_layer_norm_gradient.restype = None
-    library.ascend_native_group_norm.argtypes = [text, pointer, pointer]
-    library.ascend_native_group_norm.restype = None
-    library.ascend_native_multiply_bf16.argtypes = [text, pointer, pointer]
-    library.ascend_native_multiply_bf16.restype = None
-    library.ascend_native_product_memory.restype = ctypes.c_int64
-    library.ascend_native_multiply_few_rows.argtypes = [text]
-    library.ascend_native_multiply_few_rows.restype = None
-    running = library.ascend_native_running_sum
-    running.argtypes = [number, number, pointer, pointer, size, size, step, step, number]
-    running.restype = None
-    library.ascend_native_maxima.argtypes = [pointer, size, text, pointer, pointer]
-    library.ascend_native_maxima.restype = None
-    library.ascend_native_window_sums.argtypes = [pointer, size, text, pointer, pointer]
-    library.ascend_native_window_sums.restype = None
-    library.ascend_native_scatter.argtypes = [number, pointer, pointer, size, size, size, pointer, pointer]
-    library.ascend_native_scatter.restype = number
-    library.ascend_native_rotary.argtypes = [number, pointer, pointer, pointer, pointer, size, size, size]
-    library.ascend_native_rotary.restype = None
-    library.ascend_native_choose.argtypes = [pointer, size, size, size, ctypes.c_int32, pointer]
-    library.ascend_native_choose.restype = None
-    library.ascend_native_fill.argtypes = [size, pointer, ctypes.c_uint64, pointer, size]
-    library.ascend_native_fill.restype = None
-    library.ascend_native_triangle.argtypes = [pointer, pointer, *[size] * 5, ctypes.c_int64, number]
-    library.ascend_native_triangle.restype = None
-    for name in _COMPARED:
-        function = getattr(library, f"ascend_native_{name}")
-        function.argtypes, function.restype = [pointer, pointer, size], None
-    philox = library.ascend_native_philox
-    philox.argtypes = [ctypes.c_uint64, pointer, size, pointer, size, pointer, size]
-    philox.restype = None
-    library.ascend_native_call.argtypes = [pointer, ctypes.c_char_p, pointer, number]
-    library.ascend_native_call.restype = number
-    library.ascend_native_instructions.restype = ctypes.c_char_p
+    declare(library)
     _CONVERSIONS.update(_conversions(library))
     _library = library
     return Status(mode, str(path), library.ascend_native_instructions().decode(), "")
@@ -162,7 +99,6 @@ def _load() -> Status:
 
 def _conversions(library: ctypes.CDLL) -> Iterator[tuple[tuple[np.dtype[Any], np.dtype[Any]], int]]:
     """The data types of each conversion, and its number."""
-    library.ascend_native_conversion.restype = ctypes.c_char_p
     for number in itertools.count():
         names: Optional[bytes] = library.ascend_native_conversion(number)
         if names is None:
