@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builds import compiled_sources
 
 from ascend_aclnn import catalog, cli
 from ascend_aclnn.catalog import life
 from ascend_aclnn.core import files
 from ascend_aclnn.emulator import build as building
 from ascend_aclnn.emulator import releases
-from ascend_aclnn.emulator.build import cache, compiler, headers, prebuilt_libraries
+from ascend_aclnn.emulator.build import cache, headers, prebuilt_libraries
 from ascend_aclnn.emulator.build.libraries import GENERATED, PACKAGE
 from ascend_aclnn.emulator.process.device import RingFunctions
 
@@ -415,15 +416,7 @@ def test_builds_share_what_they_have_in_common(
     """Another release has other stubs and links again; a header that changes compiles everything again."""
     work = tmp_path / "work"
     work.mkdir()
-    compiled: list[str] = []
-    run = compiler.run_compiler
-
-    def counting(command: list[str]) -> None:
-        if "-c" in command:
-            compiled.append(Path(command[command.index("-c") + 1]).name)
-        run(command)
-
-    monkeypatch.setattr(compiler, "run_compiler", counting)
+    compiled = compiled_sources(monkeypatch)
     kept = emulator_home.parent / cache.OBJECTS
     building.compile_libraries(work, building.find_compiler(), building.Options("8.2.RC1"), kept)
     assert not [name for name in compiled if not name.endswith(("_stubs.c", "_names.c"))]

@@ -6,8 +6,10 @@ from typing import Any, Callable
 
 import ml_dtypes
 import numpy as np
+import pytest
 
-from ascend_aclnn.numerics import where
+from ascend_aclnn.numerics import programs, where
+from ascend_aclnn.numerics.blocks import along, elementwise
 
 DTYPES = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3e38, -3e38, 6.1e-5, 65504.0]
@@ -26,6 +28,29 @@ def values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Any:
 
 def bits(array: Any) -> Any:
     return array.view(f"u{array.itemsize}")
+
+
+def assert_same(results: Any, expected: Any) -> None:
+    """The same bits, but for those of NaN: its sign depends on the loop of NumPy, and on how compilers order operands."""
+    differ = (bits(results) != bits(expected)) & ~((results != results) & (expected != expected))
+    assert not differ.any(), f"{differ.sum()} differ: {results[differ][:5]} and {expected[differ][:5]}"
+
+
+def check_same(
+    way: str, function: Callable[..., Any], inputs: list[Any], outputs: list[Any], row_axes: int = 0
+) -> None:
+    """A formula fills the outputs by its "program" or its "steps" with what it gives on whole blocks."""
+    others = [output.copy() for output in outputs]
+    with np.errstate(all="ignore"):
+        assert getattr(programs, way)(function, inputs, outputs, row_axes, inputs[0]) is not None, f"there is no {way}"
+        run: Any = along if row_axes else elementwise
+        arguments: Any = (function, lambda *_: range(-row_axes, 0), inputs) if row_axes else (function, inputs)
+        assert run(*arguments, outputs)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(programs, way, lambda *_: None)
+            assert run(*arguments, others)
+    for output, other in zip(outputs, others):
+        assert_same(output, other)
 
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {

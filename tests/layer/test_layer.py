@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builds import compiled_sources
 from layer_tools import run
 
 from ascend_aclnn.cli.emulator import environment as emulated_environment
 from ascend_aclnn.emulator import protocol
-from ascend_aclnn.emulator.build import compiler as building
 from ascend_aclnn.layer import run as layer_run
 from ascend_aclnn.layer.build import CSRC, build_layer
 from ascend_aclnn.layer.exports import read_library
@@ -509,15 +509,7 @@ def test_layers_share_what_they_have_in_common(
 ) -> None:
     """In front of a CANN at another place only what names the place is compiled again."""
     build_layer(stand_in)
-    compiled: list[str] = []
-    run_compiler = building.run_compiler
-
-    def counting(command: list[str]) -> None:
-        if "-c" in command:
-            compiled.append(Path(command[command.index("-c") + 1]).name)
-        run_compiler(command)
-
-    monkeypatch.setattr(building, "run_compiler", counting)
+    compiled = compiled_sources(monkeypatch)
     build_layer(make_stand_in(compiler, tmp_path))
     assert sorted(compiled) == sorted(f"{Path(name).stem}_0.c" for name in STAND_INS)
 
