@@ -27,7 +27,7 @@ from ascend_aclnn.numerics.convert import BLOCK, round_into, widen
 from ascend_aclnn.numerics.encoding import READ, TYPES, WRITTEN, Assembly, Code, Operand, Phase, row_function
 from ascend_aclnn.numerics.steps import Steps
 from ascend_aclnn.numerics.threads import Array, scratch, side_by_side, thread_count
-from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Node, Notes, Number, Traced, Untraceable
+from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Node, Notes, Number, Traced, Untraceable, wanted
 
 DIMS = 4
 _PIECE = 1 << 15  # elements that a thread takes at a time
@@ -87,11 +87,7 @@ class Program:
         self._float32_inputs = frozenset(float32_inputs)
         self._stored: list[tuple[int, int]] = []  # output, node
         self._row_results: list[tuple[int, int]] = []
-        for number, (result, dtype) in enumerate(zip(results, outputs)):
-            if dtype is None:
-                continue
-            if not isinstance(result, Traced):
-                raise Untraceable("a result that does not depend on the inputs")
+        for number, result, dtype in wanted(results, outputs):
             if result._sample is not None:
                 self._row_results.append((number, result._node))
             elif dtype not in WRITTEN or (dtype == BOOL) != (result.dtype == BOOL):

@@ -16,7 +16,7 @@ import numpy as np
 from ascend_aclnn.numerics.convert import is_low_precision, round_block, round_into, widen, widen_block
 from ascend_aclnn.numerics.sums import sum_of_squares, sum_over
 from ascend_aclnn.numerics.threads import Array, scratch
-from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Notes, Number, Traced, Untraceable
+from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Notes, Number, Untraceable, wanted
 
 # Elements in a block: a call of NumPy on it lasts long enough, some fifty microseconds, that two threads seldom wait for the
 # interpreter lock, which costs them as much as such a call. Third-level caches hold the arrays of all threads.
@@ -160,13 +160,7 @@ class Steps:
         self._outputs = outputs
         self._axes = tuple(range(-notes.axes, 0))
         self._low = [isinstance(item, np.ndarray) and is_low_precision(item.dtype) for item in inputs]
-        self._results: list[tuple[int, int]] = []
-        for number, (result, dtype) in enumerate(zip(results, outputs)):
-            if dtype is None:
-                continue
-            if not isinstance(result, Traced):
-                raise Untraceable("a result that does not depend on the inputs")
-            self._results.append((number, result._node))
+        self._results = [(number, result._node) for number, result, _ in wanted(results, outputs)]
         self._needed = self._uses()
         self._summed = self._only_summed(inputs)
         lacking = {self._nodes[n].what for n in self._needed if self._nodes[n].kind == "tile"} - _KNOWN

@@ -6,7 +6,7 @@ numbers. Operations that programs lack raise ``Untraceable``. This module knows 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
@@ -384,4 +384,16 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
-__all__ = ["BOOL", "FLOAT32", "FLOAT64", "Node", "Notes", "Number", "Traced", "Untraceable", "as_type"]
+def wanted(
+    results: Sequence[Any], outputs: Sequence[Optional[np.dtype[Any]]]
+) -> Iterator[tuple[int, Traced, np.dtype[Any]]]:
+    """Of each result that has an output: its number, the result, and the data type of the output."""
+    for number, (result, dtype) in enumerate(zip(results, outputs)):
+        if dtype is None:
+            continue
+        if not isinstance(result, Traced):
+            raise Untraceable("a result that does not depend on the inputs")
+        yield number, result, dtype
+
+
+__all__ = ["BOOL", "FLOAT32", "FLOAT64", "Node", "Notes", "Number", "Traced", "Untraceable", "as_type", "wanted"]
