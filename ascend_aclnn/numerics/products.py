@@ -59,10 +59,9 @@ _LEAST, _MOST = 1 << 16, 1 << 22  # elements of a matrix of 16 bits that is not 
 
 
 def multiply_narrow(a: Array, b: Array) -> Optional[Array]:
-    """``matmul_few_rows`` of float32 and of a matrix of 16 bits as it lies, with the same bits.
+    """``matmul_few_rows`` of float32 and of a matrix of 16 bits, which is not widened in memory, with the same bits.
 
-    A quarter is read of the bytes of the widened matrix, of what it was made of, and of what that is compared with. None where
-    the helper cannot, where BLAS has other bits, and where columns are not contiguous, as they are of weights in torch.
+    None where the helper cannot, where BLAS has other bits, and where columns are not contiguous. Those of torch's weights are.
     """
     if not (_LEAST <= b.size <= _MOST and 1 < len(a) <= native.MOST_ROWS and b.flags.aligned):
         return None

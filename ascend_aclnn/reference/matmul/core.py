@@ -48,12 +48,11 @@ def _are_few_rows(a: Array, b: Array) -> bool:
     return a.ndim == b.ndim == 2 and len(a) <= _FEW_ROWS and is_low_precision(b.dtype)
 
 
-def _cube_operands(a: Array, b: Array, cube_math_type: int) -> tuple[Array, Array]:
-    """Both operands. The second one is only widened once while its bytes stay the same, where that is most of the work."""
+def _product_of_few_rows(a: Array, b: Array, cube_math_type: int) -> Array:
+    """a @ b, the second one as it lies, or widened once while its bytes stay the same: that is most of the work."""
     left = _cube_operand(a, cube_math_type)
-    if _are_few_rows(a, b):
-        return left, of_unchanged(widen, [b])
-    return left, _cube_operand(b, cube_math_type)
+    narrow = multiply_narrow(left, b)
+    return matmul_few_rows(left, of_unchanged(widen, [b])) if narrow is None else narrow
 
 
 def product(a: Array, b: Array, cube_math_type: int = 0) -> Array:
@@ -61,10 +60,9 @@ def product(a: Array, b: Array, cube_math_type: int = 0) -> Array:
     narrow = multiply_bf16(a, b)
     if narrow is not None:
         return narrow
-    if not _are_few_rows(a, b):
-        return matmul(*_cube_operands(a, b, cube_math_type))
-    narrow = multiply_narrow(_cube_operand(a, cube_math_type), b)
-    return matmul_few_rows(*_cube_operands(a, b, cube_math_type)) if narrow is None else narrow
+    if _are_few_rows(a, b):
+        return _product_of_few_rows(a, b, cube_math_type)
+    return matmul(_cube_operand(a, cube_math_type), _cube_operand(b, cube_math_type))
 
 
 def _as(factor: Any, term: Array) -> Any:
@@ -85,22 +83,19 @@ def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> An
 
 @reference("aclnnMm", "aclnnMatmul", "aclnnBatchMatMul", raw=True)
 def plain_product(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array]) -> None:
-    multiply, target = matmul, out[0]
+    target = out[0]
     if a.dtype is not _FLOAT32 or b.dtype is not _FLOAT32 or cube_math_type == _USE_FP16:  # else they stay as they are
         if multiply_bf16(a, b, target) is not None or (a.ndim > 2 and _by_batches(a, b, target)):
             return
         if _are_few_rows(a, b):
-            narrow = multiply_narrow(_cube_operand(a, cube_math_type), b)
-            if narrow is not None:
-                round_into(target, narrow)
-                return
-            multiply = matmul_few_rows
-        a, b = _cube_operands(a, b, cube_math_type)
+            round_into(target, _product_of_few_rows(a, b, cube_math_type))
+            return
+        a, b = _cube_operand(a, cube_math_type), _cube_operand(b, cube_math_type)
     fits = a.shape[:-2] == b.shape[:-2] and target.shape == (*a.shape[:-1], b.shape[-1]) and a.dtype == b.dtype
     if fits and a.ndim > 1 and target.dtype == a.dtype and target.flags.c_contiguous and target.flags.aligned:
-        multiply(a, b, target)
+        matmul(a, b, target)
     else:
-        round_into(target, multiply(a, b))
+        round_into(target, matmul(a, b))
 
 
 _AT_ONCE = 8 * BLOCK  # elements of both operands and the product
