@@ -83,7 +83,14 @@ def running_sum(x: Array, axis: int) -> Array:
 
 
 def running_sum_into(out: Array, x: Array, axis: int) -> bool:
-    """``running_sum``, each rounded once, by the compiled helper on all cores; False, with nothing written, where it cannot."""
+    """``running_sum``, each rounded once, by the compiled helper on all cores, or for a large matrix by NumPy in blocks.
+
+    False, with nothing written, where neither can.
+    """
+    return _running_sum_by_helper(out, x, axis) or _running_sum_by_numpy(out, x, axis)
+
+
+def _running_sum_by_helper(out: Array, x: Array, axis: int) -> bool:
     contiguous = x.flags.c_contiguous and out.flags.c_contiguous
     if x.size <= _FEW or not contiguous or x.shape != out.shape or np.may_share_memory(out, x):
         return False
@@ -109,14 +116,22 @@ def running_sum_into(out: Array, x: Array, axis: int) -> bool:
     return True
 
 
-def running_sum_of_rows(out: Array, x: Array) -> bool:
-    """``running_sum`` along the last axis of a matrix, each rounded once, by NumPy on all cores; False where rows are few.
+def _running_sum_by_numpy(out: Array, x: Array, axis: int) -> bool:
+    if native.runs_programs() or x.ndim != 2 or x.size <= 2 * convert.BLOCK or x.shape != out.shape:
+        return False
+    if x.dtype.kind in "iuc" or np.may_share_memory(out, x):
+        return False
+    return _running_sum_of_rows(out, x) if axis % 2 else _running_sum_of_columns(out, x)
+
+
+def _running_sum_of_rows(out: Array, x: Array) -> bool:
+    """On all cores; False where rows are few.
 
     NumPy holds the interpreter lock while it accumulates fewer rows than five hundred, so some columns of many are done at
     a time, from the sums so far on.
     """
     rows, columns = x.shape
-    if rows < 2 * _MANY_ROWS or x.dtype.kind in "iuc" or np.may_share_memory(out, x):
+    if rows < 2 * _MANY_ROWS:
         return False
     width = min(columns, convert.BLOCK // _MANY_ROWS)
 
@@ -140,10 +155,10 @@ def running_sum_of_rows(out: Array, x: Array) -> bool:
     return True
 
 
-def running_sum_of_columns(out: Array, x: Array) -> bool:
-    """``running_sum`` along the first axis of a matrix, each rounded once, by NumPy row by row; False where rows are short."""
+def _running_sum_of_columns(out: Array, x: Array) -> bool:
+    """Row by row; False where rows are short."""
     rows, columns = x.shape
-    if columns < _COLUMNS or x.dtype.kind in "iuc" or np.may_share_memory(out, x):
+    if columns < _COLUMNS:
         return False
     step = convert.rows_per_block(columns)
     sums = np.zeros((min(step, rows) + 1, columns))
@@ -239,8 +254,6 @@ __all__ = [
     "row_maximum",
     "running_sum",
     "running_sum_into",
-    "running_sum_of_columns",
-    "running_sum_of_rows",
     "sum_of_squares",
     "sum_over",
     "sum_type",

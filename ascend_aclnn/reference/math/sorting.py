@@ -7,20 +7,8 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn import native
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.numerics import (
-    BLOCK,
-    Array,
-    along,
-    round_into,
-    running_sum,
-    running_sum_into,
-    running_sum_of_columns,
-    running_sum_of_rows,
-    sum_type,
-    widen,
-)
+from ascend_aclnn.numerics import Array, along, round_into, running_sum, running_sum_into, sum_type, widen
 from ascend_aclnn.reference._arrays import cast
 from ascend_aclnn.reference._rows import check_range, stable_order
 from ascend_aclnn.reference.declare import reference
@@ -137,19 +125,10 @@ def _cumsum(x: Array, dim: int, dtype: int) -> Any:
     return _running(np.add, cast(x, dtype), dim)
 
 
-def _by_numpy_alone(out: Array, x: Array, dim: int) -> bool:
-    """Running sums of a large matrix where there is no compiled helper; False, with nothing written, for others."""
-    if native.runs_programs() or x.ndim != 2 or x.size <= 2 * BLOCK or x.shape != out.shape:
-        return False
-    return running_sum_of_rows(out, x) if dim % 2 else running_sum_of_columns(out, x)
-
-
 @reference("aclnnCumsum", raw=True)
 def cumsum(x: Array, dim: int, dtype: int, *, out: tuple[Array]) -> None:
     """Running sums of the elements after a cast to the data type."""
     if x.ndim and DataType(dtype).numpy == x.dtype == out[0].dtype and running_sum_into(out[0], x, dim):
-        return
-    if DataType(dtype).numpy == x.dtype and _by_numpy_alone(out[0], x, dim):
         return
     if not along(_cumsum, _given_dim, [x, dim, dtype], out):
         round_into(out[0], np.asarray(_cumsum(widen(x), dim, dtype)))
