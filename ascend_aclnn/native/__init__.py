@@ -504,9 +504,10 @@ def layer_norm_gradient(
     dx: Optional[Array],
     sums: Optional[Array],
 ) -> Optional[Callable[[], None]]:
-    """What threads that share the work call for the gradients of x, into ``dx``, and of weight and bias, into ``sums``.
+    """A function that computes the gradients of x, into ``dx``, and of weight and bias, into ``sums``.
 
-    ``sums`` are two rows of float64 zeros, ``deviations`` inverse. None where the helper cannot.
+    Threads that call it share the work. ``sums`` are two rows of float64 zeros, ``deviations`` inverse. None where the helper
+    cannot.
     """
     if not 0 < columns <= LONG_ROW or not _floats(grad, x, means, deviations, weight, dx):
         return None
@@ -535,9 +536,10 @@ def group_norm(
     means: Array,
     deviations: Array,
 ) -> Optional[Callable[[], None]]:
-    """What threads that share the work call to normalise groups of channels (axis 1 of x) into ``out``, scaled and shifted.
+    """A function that normalises groups of channels (axis 1 of x) into ``out``, scaled and shifted.
 
-    Means and inverse deviations, one of each group, are float32 as scale and shift are. None where the helper cannot.
+    Threads that call it share the work. Means and inverse deviations, one of each group, are float32 as scale and shift are.
+    None where the helper cannot.
     """
     kind, to = _FLOATS.get(x.dtype), _FLOATS.get(out.dtype)
     channels = x.shape[1] // groups

@@ -53,7 +53,7 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
     steps = None if program is not None or not wide else programs.steps(function, inputs, outputs)
     block = convert.BLOCK if steps is None else steps.block
     pieces = parts(elements.sizes, block if wide else 16 * block)  # functions of booleans keep little
-    apart = steps is None or not any(_share(inputs, outputs))
+    apart = steps is None or not _may_share(inputs, outputs)
     layouts: dict[Any, Any] = {}
 
     def work(lo: int, hi: int) -> None:
@@ -291,7 +291,7 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
     whole = rows is not None and rows.single  # run on all cores; needs memory for one number per row only
     steps = _row_steps(function, inputs, outputs, lines.axes) if rows is None else None
     block = _WHOLE if whole else convert.BLOCK if steps is None else steps.block
-    apart = steps is None or not any(_share(inputs, outputs))
+    apart = steps is None or not _may_share(inputs, outputs)
     pieces = [(slice(None),) * first.ndim]
     layouts: dict[Any, Any] = {}
     if not whole or first.size > block:
@@ -512,12 +512,12 @@ def _overlaps(inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
     return any(_overlap(item, target) for item in inputs if isinstance(item, np.ndarray) for target in targets)
 
 
-def _share(inputs: Sequence[Any], outputs: Sequence[Any]) -> Iterator[bool]:
-    """Whether inputs and outputs may have memory in common, pair by pair."""
-    for target in outputs:
-        for item in inputs:
-            if target is not None and isinstance(item, np.ndarray):
-                yield np.may_share_memory(item, target)
+def _may_share(inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
+    """True where an input and an output may have memory in common."""
+    targets = [target for target in outputs if target is not None]
+    return any(
+        np.may_share_memory(item, target) for item in inputs if isinstance(item, np.ndarray) for target in targets
+    )
 
 
 def _thin(piece: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:

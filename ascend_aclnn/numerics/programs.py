@@ -384,9 +384,9 @@ class Program:
         words = [native.address(memory), code, phase.instructions, constants, phase.constant_count, phase.registers]
         words += [lists[0], len(phase.operands), *lists[1:], len(sizes)]
         record = np.array(words, np.int64)
-        function, at, lives = native.placed_function(), native.address(record), (record, memory, phase, *parts)
+        function, at = native.placed_function(), native.address(record)
 
-        def run(offsets: bytes, lives: Any = lives) -> bool:
+        def run(offsets: bytes, arrays: Any = (record, memory, phase, *parts)) -> bool:  # keeps them alive
             return bool(function(at, offsets))
 
         return run

@@ -223,9 +223,9 @@ def _add_by_helper(sums: Array, x: Array) -> bool:
 
 
 def column_sums(x: Array) -> Optional[Array]:
-    """What ``sum_over`` gives for the columns of a matrix of float32, or of 16-bit floats once they are widened.
+    """``sum_over`` of the columns of a matrix of float32 or 16-bit floats, which are not widened in memory.
 
-    None where the compiled helper cannot, which takes them as they are stored.
+    None where the compiled helper cannot.
     """
     sums = np.zeros(x.shape[1])
     return sums if native.runs_programs() and _add_by_helper(sums, x) else None

@@ -47,7 +47,7 @@ class Outcome:
     launch: Launch
     difference: str = ""
     left_out: str = ""
-    kind: str = ""  # of the reason for which it was left out
+    kind: str = ""  # that reason without what differs from launch to launch
     comparisons: dict[str, Comparison] = dataclasses.field(default_factory=dict)  # by output
     partly: str = ""  # which part was run, where it was not all: "12 of 64 blocks of rows"
     recorded: list[str] = dataclasses.field(

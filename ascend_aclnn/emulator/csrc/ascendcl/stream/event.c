@@ -603,7 +603,7 @@ API aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle) {
     if (status != 0) return status;
     if (event->creator != CREATED_WITH_FLAG)
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "only events of aclrtCreateEventWithFlag can be reset");
-    if (is_external(event)) { /* behind a wait of the stream for a graph's record, which has not looked yet */
+    if (is_external(event)) { /* in the order of the stream: a wait before it may not have seen a graph's record yet */
         if (emu_validates() && stream->capture == NULL) order_external(event, EXTERNAL_RESET, stream->timeline);
         return queue_external(event, stream, run_external_reset);
     }
