@@ -9,7 +9,12 @@ import pytest
 from ml_dtypes import bfloat16
 
 from ascend_aclnn.numerics import DataError
-from ascend_aclnn.reference.atb.attention import paged_attention_310p, self_attention_310p
+from ascend_aclnn.reference.atb.attention import (
+    paged_attention,
+    paged_attention_310p,
+    self_attention,
+    self_attention_310p,
+)
 from ascend_aclnn.reference.atb.preprocess import mla_preprocess
 
 TOKENS, HEADS = 2, 2
@@ -79,3 +84,27 @@ def test_masks_of_a_triangle_on_310p() -> None:
     wanted = paged_attention_310p({**paged, "maskType": 3, "mask": by_token})
     for kind in (4, 5):
         np.testing.assert_array_equal(paged_attention_310p({**paged, "maskType": kind, "mask": fractal}), wanted)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 4, 32, 16), (1, 3, 32, 32), (2, 32), (32, 2), (3, 1, 32, 32), (0, 1, 32, 32), (1, 2, 2)],
+    ids=lambda shape: "x".join(map(str, shape)),
+)
+def test_masks_that_do_not_fit_are_named(shape: tuple[int, ...]) -> None:
+    """Fractals where rows are expected, too few rows, columns, or heads; 3 masks fit no 4 sequences."""
+    rng = np.random.default_rng(2)
+    mask = np.zeros(shape, np.float16)
+    args: dict[str, Any] = {"headNum": 2, "kvHeadNum": 1, "qkScale": 0.2, "qScale": 1.0, "kernelType": 0, "maskType": 1}
+    query, key = (rng.standard_normal((16, heads, 16)).astype(np.float16) for heads in (2, 1))
+    packed = {**args, "query": query, "key": key, "value": key, "calcType": 3, "seqLen": (4,) * 4}
+    with pytest.raises(DataError, match="mask"):
+        self_attention({**packed, "mask": mask})
+    pages = rng.standard_normal((4, 16, 1, 16)).astype(np.float16)
+    paged = {
+        **args, "keyCache": pages, "valueCache": pages, "query": query, "calcType": 1, "mlaVHeadSize": 0, "qSeqLen": (4,) * 4,
+        "contextLens": (16,) * 4, "blockTables": np.arange(4, dtype=np.int32)[:, None],
+        **dict.fromkeys(("keyDescale", "keyOffset", "valueDescale", "valueOffset")),
+    }  # fmt: skip
+    with pytest.raises(DataError, match="mask"):
+        paged_attention({**paged, "mask": mask})

@@ -80,6 +80,22 @@ def _check_triangle(mask: Array) -> None:
         raise DataError("mask", "must be 0 on the diagonal and below, and not 0 above")
 
 
+def _of_sequence(mask: Array, number: int) -> Array:
+    """The mask of one sequence, of one for each; of four axes also of one for all."""
+    if mask.ndim == 4 and len(mask) == 1:
+        number = 0
+    if number >= len(mask):
+        raise DataError("mask", f"has shape {mask.shape}; there are more than {number} sequences")
+    return np.asarray(mask[number])
+
+
+def _fitted(mask: Array, part: Array, heads: int, queries: int, keys: int) -> Array:
+    """What one sequence needs of its part (heads or 1, rows, columns) of a mask."""
+    if part.ndim != 3 or len(part) not in (1, heads) or part.shape[1] < queries or part.shape[2] < keys:
+        raise DataError("mask", f"has shape {mask.shape}; {heads} heads, {queries} queries and {keys} keys are needed")
+    return part[:, :queries, :keys]
+
+
 def _restored(x: Array, scale: Optional[Array], offset: Optional[Array]) -> Array:
     """(x + offset) * scale of INT8 (tokens, heads, width): a number for each head and element, or for each head."""
     if scale is None:
@@ -112,14 +128,12 @@ def _paged_mask(args: Arguments, number: int, tokens: slice, keys: int) -> Optio
         return causal(count, keys)[None]
     sequences = len(args["contextLens"])
     if mask.ndim == 4:
-        part = mask[number if len(mask) > 1 else 0]
+        part = _of_sequence(mask, number)
     elif mask.ndim == 3:
         part = mask if args["maskType"] == _ALIBI else mask[number if len(mask) == sequences else 0][None]
     else:
         part = mask[None, tokens.start :] if args["maskType"] == _PER_TOKEN else mask[None]
-    if part.shape[1] < count or part.shape[2] < keys:
-        raise DataError("mask", f"has shape {mask.shape}; {count} tokens and {keys} keys are needed")
-    return np.asarray(part[:, :count, :keys])
+    return _fitted(mask, part, args["query"].shape[1], count, keys)
 
 
 def _attend_paged(args: Arguments, key_pages: Array, value_pages: Optional[Array]) -> Array:
@@ -183,12 +197,10 @@ def _packed_mask(args: Arguments, number: int, queries: int, keys: int) -> Optio
     if mask.ndim == 2:
         part = mask[None]
     elif mask.ndim == 3:
-        part = mask if kind == _ALIBI else mask[number][None]
+        part = mask if kind == _ALIBI else _of_sequence(mask, number)[None]
     else:
-        part = mask[number if len(mask) > 1 else 0]
-    if part.shape[1] < queries or part.shape[2] < keys:
-        raise DataError("mask", f"has shape {mask.shape}; {queries} queries and {keys} keys are needed")
-    part = part[:, :queries, :keys]
+        part = _of_sequence(mask, number)
+    part = _fitted(mask, part, args["headNum"], queries, keys)
     return np.asarray(part * _BF16_MASK if factors and kind == _NORM else part)
 
 
