@@ -178,7 +178,8 @@ def test_expected():
 
 def plugin() -> list[str]:
     """An installed package's plugin is found by its entry point; in a bare checkout it must be named."""
-    installed = any(e.value == "ascend_aclnn.testing.plugin" for e in importlib.metadata.entry_points(group="pytest11"))
+    points = (point for found in importlib.metadata.distributions() for point in found.entry_points)
+    installed = any(point.value == "ascend_aclnn.testing.plugin" for point in points)
     return [] if installed else ["-p", "ascend_aclnn.testing.plugin"]
 
 
