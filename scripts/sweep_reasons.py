@@ -21,7 +21,6 @@ SLOWER = {
     "math: mean": _FLOAT64,
     "math: linalg_vector_norm": _FLOAT64,
     "math: cumsum": "float64 sums, an addition after the other in each row; torch's are of float32",
-    "math: cast to int32": "cut off in a pass of its own, then bounded, NaN becoming 0, which torch leaves to the processor",
     "math: topk": "a row is widened, read for its columns' largest and again for what exceeds their limit",
     "math: lerp": "both forms of the formula are computed and one is chosen, in tiles",
     "conversion: flip": "NumPy copies element by element where the last axis is reversed",

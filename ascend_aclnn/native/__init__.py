@@ -141,6 +141,19 @@ def convert(source: Array, target: Array) -> bool:
     return True
 
 
+def cuts_off(source: Array, target: Array) -> bool:
+    """True where ``cut_off`` takes arrays like these: contiguous float32 or 16-bit floats, and int32."""
+    if not runs_programs() or source.dtype not in _FLOATS or target.dtype != np.int32:
+        return False
+    return all(array.flags.c_contiguous and array.flags.aligned for array in (source, target))
+
+
+def cut_off(source: Array, target: Array) -> None:
+    """Floats to int32, cut off towards zero and saturated, NaN as 0; only where ``cuts_off``."""
+    assert _library is not None
+    _library.ascend_native_cut_off(_FLOATS[source.dtype], address(source), address(target), source.size)
+
+
 def runs_programs() -> bool:
     """True where the helper is there, which runs the programs of ``numerics.programs``."""
     if _status is None:

@@ -16,6 +16,7 @@ _PROTOTYPES: dict[str, tuple[Any, Sequence[Any]]] = {
     "use": (_number, [_bytes]),
     "conversion": (_bytes, [_number]),
     "convert": (None, [_number, _pointer, _pointer, _size, _size, _step, _step]),
+    "cut_off": (None, [_number, _pointer, _pointer, _size]),
     "look_up": (None, [_pointer, _pointer, _pointer, _size, _size]),
     "run": (None, [_bytes, _size, _bytes, _size, _size, _bytes, _size, _bytes, _size, _pointer]),
     "run_placed": (_number, [_pointer, _bytes]),

@@ -24,6 +24,7 @@ from ascend_aclnn.numerics import (
     sum_over,
     sum_type,
     widen,
+    widened,
 )
 from ascend_aclnn.reference._pointwise import is_whole
 
@@ -62,6 +63,7 @@ _THROUGH = {
 
 
 _FEW = 1 << 12  # elements up to which two more passes cost more than they save
+_SHARES = 16  # of a cast that needs no scratch memory: few, as each costs some microseconds
 
 
 def cast_into(out: Array, x: Array) -> None:
@@ -72,6 +74,8 @@ def cast_into(out: Array, x: Array) -> None:
         move(out, x)
         return
     block = BLOCK if native.runs_programs() else 2 * BLOCK
+    if native.cuts_off(x, out):
+        block = max(block, x.size // _SHARES)
     if x.size > block and x.shape == out.shape and not np.may_share_memory(x, out):
         in_parts(cast_into, out, x, block)
         return
@@ -86,17 +90,25 @@ def cast_into(out: Array, x: Array) -> None:
     if not is_integer(out.dtype) or is_whole(x):
         round_into(out, widen(x))
         return
-    memory = scratch("cast", x.shape, np.float32)  # the caches have it from the block before
-    x = widen(x, memory)
-    through = _THROUGH.get((x.dtype.name, out.dtype.name))
+    through = _THROUGH.get((widened(x.dtype).name, out.dtype.name))
     wide = out if through is None else np.empty(out.shape, through)
-    own = wide.dtype.kind in "iu" and x.size > _FEW and not native.converts(x.dtype, wide.dtype)
-    if own and x.min() > np.iinfo(wide.dtype).min and x.max() < np.iinfo(wide.dtype).max:
-        np.copyto(wide, x, casting="unsafe")  # without NaN and what has to be bounded, a conversion cuts off
-    else:
-        round_into(wide, np.trunc(x, memory) if x.dtype == np.float32 else np.trunc(x))
+    _cut_off(wide, x)
     if wide is not out:
         np.copyto(out, wide, casting="unsafe")
+
+
+def _cut_off(out: Array, x: Array) -> None:
+    """Floats to integers, towards zero and saturated, NaN as 0."""
+    if native.cuts_off(x, out):
+        native.cut_off(x, out)
+        return
+    memory = scratch("cast", x.shape, np.float32)  # the caches have it from the block before
+    x = widen(x, memory)
+    own = out.dtype.kind in "iu" and x.size > _FEW and not native.converts(x.dtype, out.dtype)
+    if own and x.min() > np.iinfo(out.dtype).min and x.max() < np.iinfo(out.dtype).max:
+        np.copyto(out, x, casting="unsafe")  # without NaN and what has to be bounded, a conversion cuts off
+    else:
+        round_into(out, np.trunc(x, memory) if x.dtype == np.float32 else np.trunc(x))
 
 
 def reduced_axes(named: Optional[Sequence[int]], ndim: int) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from ascend_aclnn.cli import main
 from ascend_aclnn.native import calls
 from ascend_aclnn.native import library as native_library
 from ascend_aclnn.numerics import convert, round_into, rounded_to, widen
+from ascend_aclnn.reference._arrays import cast_into
 
 BF16, E4M3, E5M2 = (np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 HALF = np.dtype(np.float16)
@@ -135,6 +136,23 @@ def test_whole_numbers(helper: str, dtype: Any) -> None:
     with np.errstate(all="ignore"):
         convert._round_to_integer(want, given)
     np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), HALF, BF16], ids=str)
+def test_casts_to_int32(helper: str, dtype: Any) -> None:
+    """Cut off towards zero, saturated, NaN as 0: all numbers of 16 bits, and those around the ends of int32."""
+    patterns = np.arange(1 << 16, dtype=np.uint16).view(dtype) if dtype.itemsize == 2 else bit_patterns()[::7]
+    ends = np.array([-(2**31), 2**31], np.float32)
+    edges = np.concatenate([ends, np.nextafter(ends, np.float32(0)), np.nextafter(2 * ends, np.float32(0)), -ends / 2])
+    with np.errstate(all="ignore"):
+        given = np.concatenate([patterns, edges.astype(dtype)])
+        exact = np.nan_to_num(np.trunc(given.astype(np.float64)), nan=0, posinf=2**40, neginf=-(2**40))
+    out = np.empty((given.size, 2), np.int32)[:, 0]
+    for target in (np.empty(given.shape, np.int32), out):
+        with np.errstate(all="ignore"):
+            cast_into(target, given)
+        np.testing.assert_array_equal(target, np.clip(exact, -(2**31), 2**31 - 1).astype(np.int32))
+    assert native.cuts_off(given, np.empty(given.shape, np.int32)) and not native.cuts_off(given, out)
 
 
 @pytest.mark.parametrize("dtype", [HALF, BF16], ids=str)

@@ -5,6 +5,7 @@
  * whose only difference is NaN, which is put right here; NEON makes a signalling NaN quiet, and so does NumPy on such a processor. Each function takes rows: their number, the elements in each, and the
  * distance between the rows in bytes.
  */
+#include "program.h"
 #include "vectors.h"
 
 #include <math.h>
@@ -111,6 +112,14 @@ WHOLE(uint8, uint8_t, 0.0f, 256.0f, 255)
 WHOLE(int16, int16_t, -32768.0f, 32768.0f, 32767)
 WHOLE(int32, int32_t, -2147483648.0f, 2147483648.0f, 2147483647)
 
+/* The same, cut off towards zero. */
+INLINE int32_t cut_int32(float x)
+{
+    int32_t whole = (int32_t)(((x >= -2147483648.0f) & (x < 2147483648.0f)) ? x : 0.0f);
+    whole = x >= 2147483648.0f ? INT32_MAX : whole;
+    return x < -2147483648.0f ? INT32_MIN : whole;
+}
+
 /* ------------------------------------------------------------------------------------------------ rows of elements */
 
 #define ROWS(from, to, convert)                                                              \
@@ -133,6 +142,7 @@ WHOLE(int32, int32_t, -2147483648.0f, 2147483648.0f, 2147483647)
     attribute static void round_uint8_##name(ARGUMENTS) { ROWS(float, uint8_t, round_uint8) }                  \
     attribute static void round_int16_##name(ARGUMENTS) { ROWS(float, int16_t, round_int16) }                  \
     attribute static void round_int32_##name(ARGUMENTS) { ROWS(float, int32_t, round_int32) }                  \
+    attribute static void cut_##name(const float *source, int32_t *target, size_t n) { FOR target[i] = cut_int32(source[i]); } \
     attribute static void round_double_half_##name(ARGUMENTS) { ROWS(double, uint16_t, round_double_half) }    \
     attribute static void round_double_bf16_##name(ARGUMENTS) { ROWS(double, uint16_t, round_double_bf16) }
 
@@ -337,4 +347,18 @@ EXPORT int ascend_native_use(const char *name)
 EXPORT void ascend_native_convert(int conversion, ARGUMENTS)
 {
     sets[chosen].conversions[conversion](source, target, rows, columns, source_step, target_step);
+}
+
+/* Floats of a type to int32, cut off; a tile of 16-bit ones is widened at a time. */
+EXPORT void ascend_native_cut_off(int type, const void *source, int32_t *target, size_t n)
+{
+    static void (*const cuts[])(const float *, int32_t *, size_t) = {OF_EACH_SET(cut)};
+    static const int widen[] = {0, WIDEN_HALF, WIDEN_BF16};
+    float wide[TILE];
+    for (size_t start = 0, some; start < n; start += some) {
+        some = n - start < TILE ? n - start : TILE;
+        const float *s = type == FLOAT32 ? (const float *)source + start : wide;
+        if (type != FLOAT32) ascend_native_convert(widen[type], (const uint16_t *)source + start, wide, 1, some, 0, 0);
+        cuts[chosen](s, target + start, some);
+    }
 }
