@@ -51,7 +51,7 @@ SLOWER = {
     "index: embedding_dense_backward": "rows of equal words are added up in float64 and rounded once",
     "index: nonzero": "the coordinates of each axis are found first and joined then",
     "loss: nll_loss": _CALL,
-    "loss: cross_entropy_loss": "float64 sums, and logarithms of them by NumPy between two calls of the helper for each block",
+    "loss: cross_entropy_loss": "float64 sums, and logarithms of them by NumPy between two calls of the helper",
     "loss: smooth_l1_loss": "both forms of the formula are computed and one is chosen, in tiles",
     "attention: flash_attention_score": "products, maxima, exponentials and sums are passes of their own over a block of scores",
     "matmul: mm": _BLAS,

@@ -22,6 +22,9 @@ from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
 SMALL = 1 << 15  # elements up to which blocks are no faster than one pass
 NARROW = 64  # elements in a row below which the overhead per row dominates a program
+# Of phases that keep nothing of a block but numbers of its rows: between them threads meet at the interpreter lock, and the
+# next one reads what the caches still have.
+_PHASES = 4 * convert.BLOCK
 _WHOLE = 64 * convert.BLOCK  # elements that all cores share at a time, which bounds what is kept of their rows
 _WIDE = 256  # adjacent columns from which cache lines and pages are well used
 LOOKED_UP = 20  # operations of a program from which a table look-up is faster
@@ -290,7 +293,7 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
     repeated = _repeated(inputs, lines.free) if rows is None else ()
     whole = rows is not None and rows.single  # run on all cores; needs memory for one number per row only
     steps = _row_steps(function, inputs, outputs, lines.axes) if rows is None else None
-    block = _WHOLE if whole else convert.BLOCK if steps is None else steps.block
+    block = steps.block if steps is not None else _block(rows)
     apart = steps is None or not _may_share(inputs, outputs)
     pieces = [(slice(None),) * first.ndim]
     layouts: dict[Any, Any] = {}
@@ -326,6 +329,13 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
 
     for_blocks(len(pieces), len(pieces) if whole else 1, work)
     return True
+
+
+def _block(rows: Optional[Program]) -> int:
+    """The elements of a block of a program along rows, or of a formula without one."""
+    if rows is None or rows.keeps_blocks:
+        return convert.BLOCK
+    return _WHOLE if rows.single else _PHASES
 
 
 def of_all(function: Callable[..., Any], array: Array) -> Any:

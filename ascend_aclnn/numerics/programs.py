@@ -105,6 +105,7 @@ class Program:
         self.operations = sum(_COSTS.get(node.what, 1) for node in self._nodes if node.kind == "tile")
         self._row_inputs = [number for number, node in enumerate(self._nodes) if node.kind == "row_input"]
         self._memory = self._memory_sizes()
+        self.keeps_blocks = not all(self._memory)  # between phases
         self.width = notes.width
 
     def _set_levels(self) -> None:
