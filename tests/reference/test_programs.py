@@ -10,11 +10,22 @@ import pytest
 from formulas import DTYPES, ELEMENTWISE, bits, check_same, values
 
 from ascend_aclnn import native, ops
-from ascend_aclnn.numerics import add_columns, add_rows, convert, programs, running_sum, sum_of_squares, sum_over, where
+from ascend_aclnn.numerics import (
+    BLOCK,
+    add_columns,
+    add_rows,
+    convert,
+    programs,
+    running_sum,
+    sum_of_squares,
+    sum_over,
+    where,
+)
 from ascend_aclnn.numerics.blocks import along, elementwise
 from ascend_aclnn.numerics.programs import program, trace
 from ascend_aclnn.numerics.tracing import Untraceable
 from ascend_aclnn.reference._special import normal_distribution
+from ascend_aclnn.reference.loss._reduction import block_sums
 
 pytestmark = [
     pytest.mark.skipif(
@@ -500,3 +511,18 @@ def test_an_array_that_repeats_is_cut_until_a_program_fits(
     monkeypatch.setattr(programs, "program", lambda *_: None)
     assert along(formula, lambda *_: (-1,), [x, mask], outputs[1:])
     assert np.array_equal(bits(outputs[0]), bits(outputs[1]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("size", [2 * BLOCK, 3 * BLOCK + 77, BLOCK + 1])
+def test_losses_are_summed_block_by_block(size: int, dtype: np.dtype[Any]) -> None:
+    """One sum of each whole block and of the rest, then the sum of these sums, as NumPy adds them up."""
+    rng = np.random.default_rng(0)
+    x, y = ((rng.standard_normal(size) * 10.0 ** rng.integers(-3, 3, size)).astype(dtype) for _ in range(2))
+
+    def squares(x: Any, y: Any, factor: Any) -> Any:
+        return np.square(x - y) * factor
+
+    losses = squares(x.astype(np.float32), y.astype(np.float32), np.float32(0.7)).astype(np.float64)
+    sums = [np.add.reduce(losses[start : start + BLOCK]) for start in range(0, size, BLOCK)]
+    assert block_sums(squares, [x, y, 0.7]) == np.add.reduce(sums)

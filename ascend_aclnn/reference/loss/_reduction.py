@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Callable
 
 import numpy as np
 
-from ascend_aclnn.numerics import BLOCK, Array, elementwise, for_blocks, round_into, widen
+from ascend_aclnn.numerics import BLOCK, Array, along, elementwise, for_blocks, round_into, sum_over, widen
 from ascend_aclnn.reference._arrays import total
 
 NONE, MEAN, SUM, BATCH_MEAN = range(4)
@@ -28,14 +29,26 @@ def block_sums(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     if arrays[0].size <= BLOCK or any(a.shape != arrays[0].shape or not a.flags.c_contiguous for a in arrays):
         return None
     flat = [item.reshape(-1) if isinstance(item, np.ndarray) else item for item in inputs]
-    sums = np.zeros(-(-arrays[0].size // BLOCK))
+    size = arrays[0].size
+    sums = np.zeros(-(-size // BLOCK))
 
     def add(lo: int, hi: int) -> None:
         parts = [widen(item[lo:hi]) if isinstance(item, np.ndarray) else item for item in flat]
         sums[lo // BLOCK] = total(function(*parts))
 
-    for_blocks(arrays[0].size, BLOCK, add)
+    whole = size // BLOCK
+    rows = [item[: whole * BLOCK].reshape(whole, BLOCK) if isinstance(item, np.ndarray) else item for item in flat]
+    if not along(_summed(function), lambda *_: (1,), rows, [sums[:whole]]):
+        for_blocks(size, BLOCK, add)
+    elif size > whole * BLOCK:
+        add(whole * BLOCK, size)
     return total(sums)
+
+
+@functools.lru_cache(64)
+def _summed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The sum of a function's results along rows. Cached, because its programs are cached with it."""
+    return lambda *inputs: sum_over(function(*inputs), (1,))
 
 
 def store_loss(function: Callable[..., Any], inputs: Sequence[Any], reduction: int, out: Array) -> None:
