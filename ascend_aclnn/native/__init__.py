@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import math
 import os
 import struct
 import threading
@@ -482,25 +483,38 @@ def triangle(x: Array, target: Array, diagonal: int, upper: bool, first: int, la
 
 def _floats(*arrays: Optional[Array]) -> bool:
     """True where arrays, but for those that are absent, are float32, contiguous and aligned, and the helper is there."""
-    given = [array for array in arrays if array is not None]
-    return all(array.dtype == _FLOAT32 for array in given) and _plain(*given)
+    return runs_programs() and all(
+        [a is None or (a.dtype == _FLOAT32 and a.flags.num & _PLAIN == _PLAIN) for a in arrays]
+    )
+
+
+_LAYER_NORM = struct.Struct("2q6Qf").pack
 
 
 def layer_norm(
-    x: Array, weight: Optional[Array], bias: Optional[Array], columns: int, epsilon: float
+    x: Array, weight: Optional[Array], bias: Optional[Array], axes: int, epsilon: float
 ) -> Optional[tuple[Array, Array, Array]]:
-    """Rows of so many elements normalised, scaled and shifted; their means and inverse deviations (one axis).
+    """The last axes normalised, scaled and shifted; their means and inverse deviations, with axes of size 1.
 
     None where the helper cannot.
     """
+    kept = x.ndim - axes
+    columns = math.prod(x.shape[kept:])
     if not 0 < columns <= LONG_ROW or not _floats(x, weight, bias) or _library is None:
         return None
-    if any(array is not None and array.size != columns for array in (weight, bias)):
-        return None
-    rows = x.size // columns
-    y, means, deviations = np.empty_like(x), np.empty(rows, _FLOAT32), np.empty(rows, _FLOAT32)
-    read, written = _addresses(x, weight, bias), _addresses(y, means, deviations)
-    _library.ascend_native_layer_norm(*read, rows, columns, epsilon, *written)
+    scale = shift = 0
+    if weight is not None:
+        if weight.size != columns:
+            return None
+        scale = address(weight)
+    if bias is not None:
+        if bias.size != columns:
+            return None
+        shift = address(bias)
+    of_rows = x.shape[:kept] + (1,) * axes
+    y, means, deviations = np.empty(x.shape, _FLOAT32), np.empty(of_rows, _FLOAT32), np.empty(of_rows, _FLOAT32)
+    places = address(x), scale, shift, address(y), address(means), address(deviations)
+    _library.ascend_native_layer_norm(_LAYER_NORM(x.size // columns, columns, *places, epsilon))
     return y, means, deviations
 
 

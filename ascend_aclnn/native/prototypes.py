@@ -8,7 +8,7 @@ from typing import Any
 
 _number, _int32, _int64, _uint64 = ctypes.c_int, ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _size, _step = ctypes.c_size_t, ctypes.c_ssize_t
-_pointer, _bytes, _float = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_float
+_pointer, _bytes = ctypes.c_void_p, ctypes.c_char_p
 
 # By name without "ascend_native_": what is returned (None: nothing) and the arguments. A structure is passed as bytes.
 _PROTOTYPES: dict[str, tuple[Any, Sequence[Any]]] = {
@@ -29,7 +29,7 @@ _PROTOTYPES: dict[str, tuple[Any, Sequence[Any]]] = {
     "combine": (None, [_number, _pointer, _size, _pointer, _pointer, _pointer, _size, _size, _size]),
     "running_sum": (None, [_number, _number, _pointer, _pointer, _size, _size, _step, _step, _number]),
     "nll": (_number, [_bytes]),
-    "layer_norm": (None, [*[_pointer] * 3, _size, _size, _float, *[_pointer] * 3]),
+    "layer_norm": (None, [_bytes]),
     "layer_norm_gradient": (None, [_bytes, _pointer]),
     "group_norm": (None, [_bytes, _pointer, _pointer]),
     "multiplies_bf16": (_number, []),

@@ -6,17 +6,21 @@
 
 enum { LONGEST = 8192 };  /* columns of a row; Python calls it LONG_ROW */
 
-#define NORM_ARGUMENTS                                                                                                   \
-    const float *x, const float *weight, const float *bias, size_t rows, size_t columns, float epsilon, float *y,        \
-        float *means, float *deviations
+/* `weight` and `bias` may be NULL; `deviations` gets their inverse. The target shares no memory with what is read. */
+struct layer_norm {
+    int64_t rows, columns;
+    const float *x, *weight, *bias;
+    float *y, *means, *deviations, epsilon;
+};
 
 #define NORM(name, attribute)                                                                                            \
-    attribute static void norm_##name(NORM_ARGUMENTS)                                                                    \
+    attribute static void norm_##name(const struct layer_norm *norm)                                                     \
     {                                                                                                                    \
-        size_t n = columns;                                                                                              \
-        double count = (double)n;                                                                                        \
-        float squares[LONGEST];                                                                                          \
-        for (size_t row = 0; row < rows; row++, x += n, y += n) {                                                        \
+        const size_t n = (size_t)norm->columns;                                                                          \
+        const double count = (double)n;                                                                                  \
+        const float *x = norm->x, *weight = norm->weight, *bias = norm->bias;                                            \
+        float *y = norm->y, squares[LONGEST];                                                                            \
+        for (int64_t row = 0; row < norm->rows; row++, x += n, y += n) {                                                 \
             double exact, variance;                                                                                      \
             ascend_native_sum(x, &exact, 1, n, 0);                                                                       \
             exact /= count;                                                                                              \
@@ -27,22 +31,21 @@ enum { LONGEST = 8192 };  /* columns of a row; Python calls it LONG_ROW */
             variance /= count;                                                                                           \
             exact -= (double)mean;                                                                                       \
             variance -= exact * exact;                                                                                   \
-            float deviation = 1.0f / sqrtf((float)(variance < 0.0 ? 0.0 : variance) + epsilon);                          \
+            float deviation = 1.0f / sqrtf((float)(variance < 0.0 ? 0.0 : variance) + norm->epsilon);                    \
             FOR y[i] *= deviation;                                                                                       \
             if (weight != NULL) FOR y[i] *= weight[i];                                                                   \
             if (bias != NULL) FOR y[i] += bias[i];                                                                       \
-            means[row] = mean;                                                                                           \
-            deviations[row] = deviation;                                                                                 \
+            norm->means[row] = mean;                                                                                     \
+            norm->deviations[row] = deviation;                                                                           \
         }                                                                                                                \
     }
 
 FOR_EACH_SET(NORM)
 
-/* `deviations` gets their inverse. The target shares no memory with what is read. */
-EXPORT void ascend_native_layer_norm(NORM_ARGUMENTS)
+EXPORT void ascend_native_layer_norm(const struct layer_norm *norm)
 {
-    static void (*const norms[])(NORM_ARGUMENTS) = {OF_EACH_SET(norm)};
-    norms[ascend_native_chosen()](x, weight, bias, rows, columns, epsilon, y, means, deviations);
+    static void (*const norms[])(const struct layer_norm *) = {OF_EACH_SET(norm)};
+    norms[ascend_native_chosen()](norm);
 }
 
 /* The gradients of x (NULL: not wanted) and, added onto float64 zeros from the first row on, of the weight and the bias. `weight` may

@@ -14,7 +14,7 @@ from ascend_aclnn.reference._moments import affine, centred, inverse_deviation, 
 from ascend_aclnn.reference._quantise import by_row, by_scale
 from ascend_aclnn.reference.declare import reference
 
-# Elements from which the compiled helper's pass takes less time than NumPy's calls, and up to which it is not worth cutting.
+# Elements from which the compiled helper's gradient takes less time than NumPy's calls, and up to which its norm is not worth cutting.
 _MANY, _ONE_PASS = 1 << 10, 1 << 18
 
 
@@ -30,11 +30,10 @@ def normalised(
     x: Array, weight: Optional[Array], bias: Optional[Array], axes: int, eps: float
 ) -> tuple[Array, Array, Array]:
     """The last axes normalised, the mean and the inverse deviation."""
-    if type(x) is np.ndarray and _MANY < x.size <= _ONE_PASS:
-        done = native.layer_norm(x, weight, bias, math.prod(x.shape[x.ndim - axes :]), eps)
+    if type(x) is np.ndarray and x.size <= _ONE_PASS:
+        done = native.layer_norm(x, weight, bias, axes, eps)
         if done is not None:
-            row_shape = x.shape[: x.ndim - axes] + (1,) * axes
-            return done[0], done[1].reshape(row_shape), done[2].reshape(row_shape)
+            return done
     apart, mean, variance = centred(x, _last(x, axes))
     rstd = inverse_deviation(variance, eps)
     apart *= rstd
