@@ -29,7 +29,7 @@ def constant(value: float, kind: str = "float32") -> Any:
     return _constant(value, kind) if value else np.dtype(kind).type(value)
 
 
-_ONE, _ZERO = _constant(1.0, "float32"), _constant(0.0, "float64")
+ONE, _ZERO = _constant(1.0, "float32"), _constant(0.0, "float64")
 
 
 def mean_over(x: Array, axes: Axes) -> Any:
@@ -57,7 +57,7 @@ def centred(x: Array, axes: Axes) -> tuple[Array, Array, Array]:
 
 
 def inverse_deviation(variance: Array, epsilon: float) -> Array:
-    rstd: Array = np.divide(_ONE, np.sqrt(variance + constant(epsilon)))
+    rstd: Array = np.divide(ONE, np.sqrt(variance + constant(epsilon)))
     return rstd
 
 

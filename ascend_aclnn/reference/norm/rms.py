@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ascend_aclnn.numerics import SMALL, Array, for_blocks, round_into, rows_per_block, scratch, widen, workplace
-from ascend_aclnn.numerics.floating_errors import ignored
-from ascend_aclnn.reference._moments import constant, inverse_deviation
+from ascend_aclnn.numerics import (
+    SMALL,
+    Array,
+    for_blocks,
+    round_into,
+    row_products,
+    rows_per_block,
+    scratch,
+    widen,
+    workplace,
+)
+from ascend_aclnn.reference._moments import ONE, constant
 from ascend_aclnn.reference._rows import as_matrix
 from ascend_aclnn.reference.declare import reference
 
@@ -24,28 +33,28 @@ def rms_norm(x: Array, gamma: Array, epsilon: float, *, out: tuple[Array, Array]
     width = gamma.size
     rows = x.size // max(1, width)
     y, rstd = out
-    g = widen(gamma).reshape(width)
+    g = widen(gamma)
     if width == 0:  # nothing to normalise, and the mean of nothing
         rstd[...] = np.nan
         return
     x = x.reshape(rows, width)
     if x.size <= SMALL:
         xs = widen(x)
-        with ignored():
-            r = inverse_deviation(np.einsum("ij,ij->i", xs, xs) * constant(1 / width), epsilon)
-            ys = xs * r[:, None]
-            ys *= g
-        round_into(y, ys.reshape(y.shape))
-        round_into(rstd, r.reshape(rstd.shape))
+        deviation = np.sqrt(row_products(xs, xs) * constant(1 / width) + constant(epsilon))
+        r = np.divide(ONE, deviation.reshape(rstd.shape), workplace(rstd, "rstd"))
+        ys = np.multiply((xs * r.reshape(rows, 1)).reshape(y.shape), g, workplace(y, "y"))
+        round_into(y, ys)
+        round_into(rstd, r)
         return
 
+    g = g.reshape(width)
     step = rows_per_block(width)
     with as_matrix(y, rows, width) as y_rows, as_matrix(rstd, rows, 1) as rstd_rows:
 
         def block(lo: int, hi: int) -> None:
             dst = y_rows[lo:hi]
             xs = widen(x[lo:hi], scratch("x", dst.shape, np.float32))
-            mean = np.einsum("ij,ij->i", xs, xs) * np.float32(1 / width)
+            mean = row_products(xs, xs) * np.float32(1 / width)
             r = 1 / np.sqrt(mean + np.float32(epsilon))
             rstd_rows[lo:hi, 0] = r
             ys = np.multiply(xs, r[:, None], out=workplace(dst, "y"))
@@ -80,7 +89,7 @@ def rms_norm_grad(dy: Array, x: Array, rstd: Array, gamma: Array, *, out: tuple[
             np.multiply(widen(x[lo:hi], xh), r, out=xh)
             sums[lo // run] += np.einsum("ij,ij->j", dys, xh)
             np.multiply(dys, g, out=t)
-            m = np.einsum("ij,ij->i", t, xh) * np.float32(1 / width)
+            m = row_products(t, xh) * np.float32(1 / width)
             xh *= m[:, None]
             t -= xh
             t *= r
