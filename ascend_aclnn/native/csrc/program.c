@@ -584,11 +584,15 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
         ascend_native_run_chain(chain, operands, at, 0, width, (int)operands[chain->store].type, at[chain->store], streamed[chain->store]);
         return;
     }
-    size_t loads = 0;
-    for (size_t number = first; first == 0 && number < end; number++) loads += code[number].operation == LOAD && operands[code[number].target].steps[DIMS - 1] == 2;
+    size_t loads = 0, narrow = 0;
+    for (size_t number = first; first == 0 && number < end; number++) {
+        if (code[number].operation != LOAD) continue;
+        loads++, narrow += operands[code[number].target].steps[DIMS - 1] == 2;
+    }
+    const size_t most = loads > 1 && narrow == 0 ? SHORT_TILE : TILE;
     for (size_t number = first; number < end; number++) sums_up |= code[number].operation == ROW_SUM || code[number].operation == ROW_SQUARES;
     for (size_t start = 0, n; start < width; start += n) {
-        n = sums_up ? tile_size(start, width) : width - start < TILE ? width - start : TILE;
+        n = sums_up ? tile_size(start, width) : width - start < most ? width - start : most;
         if (sums_up) {
             const struct instruction *p = &code[first];
             double sum;
@@ -607,7 +611,7 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
         }
         for (size_t number = first; number < end; number++) {
             const struct instruction *p = &code[number];
-            if (loads > 1) prefetch(code + first, end - first, number - first, end - first, operands, at, start + n, n);
+            if (narrow > 1) prefetch(code + first, end - first, number - first, end - first, operands, at, start + n, n);
             const float *a = p->a < 0 ? 0 : registers[p->a], *b = p->b < 0 ? 0 : registers[p->b];
             const float *c = p->c < 0 ? 0 : registers[p->c];
             float *d = 0;

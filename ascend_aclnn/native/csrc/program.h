@@ -23,7 +23,9 @@ enum {
 };
 
 enum { FLOAT32, FLOAT16, BFLOAT16, BOOL, E4M3FN, E5M2, INT8, FLOAT64 };
-enum { TILE = 1024, DIMS = 4, APART = 32 };  /* tiles at equal offsets in a page would stall each other */
+/* Elements of a tile; the short one is of several operands that need no widening, which the first-level cache then holds together. */
+enum { TILE = 1024, SHORT_TILE = 256 };
+enum { DIMS = 4, APART = 32 };  /* tiles at equal offsets in a page would stall each other */
 
 struct instruction { int32_t operation, target, a, b, c; };
 struct operand { int64_t address, type, steps[DIMS]; };      /* steps in bytes; the last axis is the innermost */
