@@ -24,7 +24,7 @@ SLOWER = {
     "math: topk": "a row is widened, read for its columns' largest and again for what exceeds their limit",
     "math: lerp": "both forms of the formula are computed and one is chosen, in tiles",
     "conversion: flip": "NumPy copies element by element where the last axis is reversed",
-    "conversion: constant_pad_nd": "all is filled with the number first, then NumPy copies row by row",
+    "conversion: constant_pad_nd": "rows are copied one by one, and the call itself",
     "conversion: split_tensor": "one copy for each part, and the call itself",
     "conversion: permute": "NumPy copies element by element where the innermost axis changes",
     "conversion: slice": "NumPy copies row by row",
@@ -63,8 +63,6 @@ SLOWER = {
     "pooling: max_pool2d_with_indices_backward": _WINDOWS,
     "pooling: avg_pool2d": _WINDOWS,
     "pooling: adaptive_avg_pool2d": _FLOAT64,
-    "image: upsample_nearest2d": "NumPy gathers rows, then columns",
-    "image: upsample_bilinear2d": "four planes are gathered and weighted",
     "moe: moe_gating_top_k_softmax": "softmax is some NumPy calls on all scores, by one thread",
 }
 

@@ -14,7 +14,7 @@ import math
 import os
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
 import ml_dtypes
@@ -424,6 +424,32 @@ def scatter(values: Array, places: Array, target: Array) -> bool:
     return bool(done)
 
 
+def resample(x: Array, axis: int, places: Array, weights: Array) -> Optional[Array]:
+    """An axis of float32 with other positions: sums of x[..., places[tap], ...] * weights[tap], in the order of taps.
+
+    ``places`` are int64 and in range, (taps, positions). None where the helper cannot.
+    """
+    if x.dtype != _FLOAT32 or weights.dtype != _FLOAT32 or not _plain(x, places, weights) or _library is None:
+        return None
+    result = np.empty((*x.shape[:axis], places.shape[1], *x.shape[axis + 1 :]), np.float32)
+    sizes = math.prod(x.shape[:axis]), x.shape[axis], places.shape[1], math.prod(x.shape[axis + 1 :])
+    _library.ascend_native_resample(*_addresses(x, places, weights, result), *sizes, len(places))
+    return result
+
+
+def pad(x: Array, target: Array, number: Array, around: Sequence[tuple[int, int]]) -> bool:
+    """Planes (planes, rows, columns) with a number ``around`` them: rows above and below, columns on the left and on the right.
+
+    False, with nothing written, where the helper cannot. ``target`` shares no memory with x.
+    """
+    if len(around) != 2 or min(map(min, around)) < 0 or not x.size or x.itemsize not in (1, 2, 4, 8, 16):
+        return False
+    if not x.dtype == target.dtype == number.dtype or not _plain(x, target) or _library is None:
+        return False
+    _library.ascend_native_pad(x.itemsize, *_addresses(x, target, number), *x.shape, *itertools.chain(*around))
+    return True
+
+
 _TILE = 1024  # elements; program.h has it, too
 
 
@@ -697,9 +723,11 @@ __all__ = [
     "multiply_bf16",
     "multiply_few_rows",
     "nll",
+    "pad",
     "philox",
     "placed_function",
     "product_memory",
+    "resample",
     "rotary",
     "run_program",
     "running_sum",

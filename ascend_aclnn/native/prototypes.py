@@ -40,6 +40,8 @@ _PROTOTYPES: dict[str, tuple[Any, Sequence[Any]]] = {
     "maxima": (None, [_pointer, _size, _bytes, _pointer, _pointer]),
     "window_sums": (None, [_pointer, _size, _bytes, _pointer, _pointer]),
     "scatter": (_number, [_number, _pointer, _pointer, _size, _size, _size, _pointer, _pointer]),
+    "resample": (None, [*[_pointer] * 4, *[_size] * 5]),
+    "pad": (None, [_size, *[_pointer] * 3, *[_size] * 7]),
     "rotary": (None, [_number, _pointer, _pointer, _pointer, _pointer, _size, _size, _size]),
     "choose": (None, [_pointer, _size, _size, _size, _int32, _pointer]),
     "fill": (None, [_size, _pointer, _uint64, _pointer, _size]),

@@ -13,7 +13,8 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, along, codes, round_into, widen, widened
+from ascend_aclnn import native
+from ascend_aclnn.numerics import Array, along, codes, for_blocks, round_into, rows_per_block, widen, widened
 from ascend_aclnn.reference._rows import check_range, whole_within
 from ascend_aclnn.reference.declare import DataError, reference
 
@@ -33,6 +34,11 @@ class Taps(NamedTuple):
         """The resampled axis of x."""
         if self.weight is None:
             return np.take(x, self.source[:, 0], axis)
+        if isinstance(x, np.ndarray):  # no stand-in
+            taps = np.ascontiguousarray(self.source.T, np.int64), np.ascontiguousarray(self.weight.T)
+            resampled = native.resample(x, axis, *taps)
+            if resampled is not None:
+                return resampled
         column = (-1, *(1,) * (x.ndim - axis - 1))
         total = np.take(x, self.source[:, 0], axis) * self.weight[:, 0].reshape(column)
         for tap in range(1, self.source.shape[1]):
@@ -164,10 +170,11 @@ def antialiased_cubic(size: int, out_size: int, scale: float, align_corners: boo
 # ------------------------------------------------------------------------------------------------------- resampling
 
 
-def resampled(x: Array, axes: Sequence[Taps]) -> Array:
-    """x (N, C, *sizes) with each spatial axis resampled, the last one first."""
-    for axis in reversed(range(len(axes))):
-        x = axes[axis].apply(x, axis + 2)
+def resampled(x: Array, axes: Sequence[Optional[Taps]]) -> Array:
+    """x (N, C, *sizes) with each spatial axis resampled, the last one first; None leaves an axis as it is."""
+    for axis, taps in reversed(list(enumerate(axes, 2))):
+        if taps is not None:
+            x = taps.apply(x, axis)
     return x
 
 
@@ -179,6 +186,22 @@ def _resample(x: Array, axes: Sequence[Taps], out: Array) -> None:
 
     if not along(planes, lambda x: range(2, x.ndim), [x], [out]):
         round_into(out, planes(widen(x)))
+
+
+def _pick(x: Array, axes: Sequence[Taps], out: Array) -> None:
+    """``resampled`` where positions are copied: nothing is computed, and every data type stays as it is."""
+    x, target = codes(x), codes(out)
+    sizes = out.shape[2:]
+    if not target.flags.c_contiguous or not target.size:
+        np.copyto(target, resampled(x, axes))
+        return
+    x, target = x.reshape(1, -1, *x.shape[2:]), target.reshape(1, -1, *sizes)
+
+    def planes(lo: int, hi: int) -> None:
+        others = resampled(x[:, lo:hi], [None, *axes[1:]])
+        np.take(others, axes[0].source[:, 0], 2, target[:, lo:hi], "clip")
+
+    for_blocks(target.shape[1], rows_per_block(math.prod(sizes)), planes)
 
 
 def spread(dy: Array, axes: Sequence[Taps], sizes: Ints) -> Array:
@@ -196,7 +219,7 @@ def _nearest_rows(exact: bool, *names: str) -> None:
         sizes, out_sizes = x.shape[2:], out[0].shape[2:]
         steps = [step_of(n, m, s) for n, m, s in zip(sizes, out_sizes, scales or (0.0,) * len(sizes))]
         axes = [nearest(n, m, step, exact) for n, m, step in zip(sizes, out_sizes, steps)]
-        _resample(codes(x), axes, codes(out[0]))  # nothing is computed: every data type stays as it is
+        _pick(x, axes, out[0])
 
 
 _nearest_rows(
@@ -213,7 +236,7 @@ def upsample_nearest_2d_v2(x: Array, output_size: Ints, *scales: float, out: tup
     if not all(scale > 0 for scale in scales):
         used = [0.0, 0.0]
     axes = [nearest(n, m, step_of(n, m, s), False) for n, m, s in zip(sizes, out_sizes, used)]
-    _resample(codes(x), axes, codes(out[0]))
+    _pick(x, axes, out[0])
 
 
 def _nearest_backward_rows(exact: bool, *names: str) -> None:

@@ -92,6 +92,42 @@ def test_triangles_of_any_width_at_any_address(helper: str, kind: Any, upper: bo
         assert np.array_equal(x.reshape(-1, width), expected)
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32, np.float64, np.complex128])
+def test_planes_with_a_number_around_them(helper: str, kind: Any) -> None:
+    """Nothing is written beside the target, whatever its address; no rows or columns on some sides."""
+    rng = np.random.default_rng(0)
+    for rows, columns, around in itertools.product(
+        (1, 5), (1, 7, 70), ([(0, 0), (0, 0)], [(1, 2), (0, 3)], [(0, 1), (40, 0)])
+    ):
+        x, number = rng.integers(1, 99, (3, rows, columns)).astype(kind), np.array(123, kind)
+        expected = np.pad(x, [(0, 0), *around], constant_values=123)
+        memory = np.full(expected.size + 4, 77, kind)
+        target = memory[3:-1].reshape(expected.shape)
+        assert native.pad(x, target, number, around)
+        assert np.array_equal(target, expected) and (memory[:3] == 77).all() and memory[-1] == 77
+    assert not native.pad(x, target, number, [(-1, 1), (0, 0)]) and not native.pad(x, target, number, [(0, 0)])
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_resampled_axes_have_the_bits_of_numpy(helper: str, axis: int) -> None:
+    """Infinities and NaN included: a product for each tap, added in order."""
+    rng = np.random.default_rng(0)
+    for size, positions, taps in ((1, 1, 1), (7, 30, 2), (40, 33, 4)):
+        shape = [3, 35, 35]
+        shape[axis] = size
+        x = (rng.standard_normal(shape) * 1e3).astype(np.float32)
+        x[0, 0], x[1, 0, 0] = np.inf, np.nan
+        places = rng.integers(0, size, (taps, positions))
+        weights = rng.standard_normal((taps, positions)).astype(np.float32)
+        found = native.resample(x, axis, places, weights)
+        with np.errstate(all="ignore"):
+            terms = [np.take(x, p, axis) * w.reshape(-1, *(1,) * (2 - axis)) for p, w in zip(places, weights)]
+            expected = sum(terms[1:], terms[0])
+        assert found is not None
+        np.testing.assert_array_equal(found, expected)
+    assert native.resample(x.astype(np.float64), axis, places, weights) is None
+
+
 @pytest.mark.parametrize("dtype", [HALF, BF16], ids=str)
 def test_every_value_is_widened_exactly(helper: str, dtype: np.dtype[Any]) -> None:
     every = np.arange(1 << 16, dtype=np.uint16).view(dtype)

@@ -8,7 +8,8 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, for_blocks, rows_per_block, sum_type
+from ascend_aclnn import native
+from ascend_aclnn.numerics import BLOCK, Array, for_blocks, rows_per_block, sum_type
 from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._rows import codes
 from ascend_aclnn.reference.declare import reference
@@ -93,7 +94,9 @@ def constant_pad_nd(x: Array, padding: Sequence[int], value: Any, *, out: tuple[
     dst, src = dst.reshape(planes, *dst.shape[lead:]), src.reshape(planes, *x.shape[lead:])
 
     def pad(low: int, high: int) -> None:
-        dst[low:high] = number
-        dst[(slice(low, high), *target)] = src[(slice(low, high), *source)]
+        if not native.pad(src[low:high], dst[low:high], number, around[lead:]):
+            dst[low:high] = number
+            dst[(slice(low, high), *target)] = src[(slice(low, high), *source)]
 
-    for_blocks(planes, rows_per_block(dst.size // max(1, planes)), pad)
+    block = 8 * BLOCK if native.runs_programs() else 2 * BLOCK  # one call of the helper takes less than waking a thread
+    for_blocks(planes, rows_per_block(dst.size // max(1, planes), block), pad)
