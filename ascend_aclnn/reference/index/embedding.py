@@ -76,28 +76,31 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
         codes(dst)[...] = 0
         return
     cuts, ends = _cut_evenly(names, rows_per_block(width, 8 * BLOCK), len(dst))
-    starts = np.flatnonzero(np.diff(names, prepend=-1))
-    sizes = np.diff(starts, append=count)
-
-    # A run is the part of a name that lies in one block.
-    runs = np.union1d(starts, cuts[:-1])
-    runs = runs[runs < count]
-    lengths = np.diff(runs, append=count)
-    of_name = sizes[np.searchsorted(starts, runs, side="right") - 1]
+    is_first = np.ones(count, bool)
+    np.not_equal(names[1:], names[:-1], out=is_first[1:])
+    runs = starts = is_first.nonzero()[0]
+    lengths = of_name = sizes = _distances(starts, count)
+    if len(cuts) > 2:  # a run is the part of a name that lies in one block
+        is_first[cuts[cuts < count]] = True
+        runs = is_first.nonzero()[0]
+        lengths = _distances(runs, count)
+        of_name = sizes[starts.searchsorted(runs, "right") - 1]
 
     # Where a name has one row, there is nothing to add, nor to round unless the dtypes differ.
-    single = (of_name == 1) & (rows.dtype == dst.dtype)
-    copies, runs, lengths, of_name = runs[single], runs[~single], lengths[~single], of_name[~single]
+    single = of_name == (1 if rows.dtype == dst.dtype else 0)
+    several = ~single
+    copies, runs, lengths, of_name = runs[single], runs[several], lengths[several], of_name[several]
     copied, copied_to = order[copies], names[copies]
 
-    begins = np.cumsum(lengths) - lengths
-    added = order[np.arange(lengths.sum()) + np.repeat(runs - begins, lengths)]
+    begins = lengths.cumsum() - lengths
+    added = order[np.arange(count - len(copies)) + (runs - begins).repeat(lengths)]
     added_to, whole = names[runs], lengths == of_name
-    partial_of_run = np.cumsum(~whole) - 1
-    partial = np.empty((np.count_nonzero(~whole), width), np.float32)
+    in_part = ~whole
+    partial_of_run = in_part.cumsum() - 1
+    partial = np.empty((np.count_nonzero(in_part), width), np.float32)
 
-    first_copy, first_run = np.searchsorted(copies, cuts), np.searchsorted(runs, cuts)
-    first_added = np.append(begins, len(added))[first_run]
+    first_copy, first_run = copies.searchsorted(cuts), runs.searchsorted(cuts)
+    first_added = np.concatenate([begins, [len(added)]])[first_run]
 
     def copy(which: slice) -> None:
         gathered = scratch("copied", (which.stop - which.start, width), rows.dtype)
@@ -108,9 +111,10 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
     def add(which: slice, lo: int, hi: int) -> None:
         values = scratch("values", (hi - lo, width), np.float32)
         take_wide(rows, added[lo:hi], values)
-        here, done = begins[which] - lo, whole[which]
+        here, done, part = begins[which] - lo, whole[which], in_part[which]
         _sum_runs(values, here, lengths[which])
-        partial[partial_of_run[which][~done]] = values[here[~done]]
+        if len(partial):
+            partial[partial_of_run[which][part]] = values[here[part]]
         store(added_to[which][done], values[here[done]], of_name[which][done])
 
     def store(targets: Array, sums: Array, counts: Array) -> None:
@@ -132,11 +136,21 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
 
     for_blocks(len(cuts) - 1, 1, block)
 
-    names_of_partials, counts = added_to[~whole], of_name[~whole]
+    if not len(partial):
+        return
+    names_of_partials, counts = added_to[in_part], of_name[in_part]
     for name in np.unique(names_of_partials):
         here = slice(*np.searchsorted(names_of_partials, (name, name + 1)).tolist())
         total = np.add.reduce(partial[here], axis=0, keepdims=True)
         store(names_of_partials[here][:1], total, counts[here][:1])
+
+
+def _distances(starts: Array, end: int) -> Array:
+    """From each start to the next, and from the last to the end."""
+    distances = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=distances[:-1])
+    distances[-1:] = end - starts[-1:]
+    return distances
 
 
 def _cut_evenly(names: Array, step: int, end: int) -> tuple[Array, Array]:
@@ -145,6 +159,8 @@ def _cut_evenly(names: Array, step: int, end: int) -> tuple[Array, Array]:
     A block has at most ``step`` names, and at most about twice its share of the range, however the names cluster.
     """
     count = len(names)
+    if count <= step and end <= 16 * step:
+        return np.array([0, count]), np.array([0, end])
     by_count = np.arange(0, count, step)
     by_range = np.arange(0, end, min(2 * end * step // count + 1, 16 * step))
     cuts = np.concatenate([by_count, np.searchsorted(names, by_range), [count]])
@@ -169,10 +185,14 @@ def _sum_runs(values: Array, starts: Array, sizes: Array) -> None:
     long = (sizes > 2) & (sizes * values.shape[1] >= _LONG)
     for start, size in zip(starts[long].tolist(), sizes[long].tolist()):
         values[start] = np.add.reduce(values[start : start + size], axis=0)
-    left_over = np.repeat(np.where(long, 1, sizes), sizes)
-    place = np.arange(len(values)) - np.repeat(starts, sizes)
+    left_over = np.where(long, 1, sizes).repeat(sizes)
+    receivers = np.arange(len(values))
+    place = receivers - starts.repeat(sizes)
     reach = 1
-    while reach < left_over.max(initial=0):
-        receivers = np.flatnonzero((place % (2 * reach) == 0) & (place + reach < left_over))
+    while True:  # who receives was a receiver before
+        which = ((place % (2 * reach) == 0) & (place + reach < left_over)).nonzero()[0]
+        if not len(which):
+            break
+        receivers, place, left_over = receivers[which], place[which], left_over[which]
         values[receivers] += values[receivers + reach]
         reach *= 2
