@@ -13,7 +13,7 @@ enum { ROOT_BELOW = 1000, GATED, LEAKY };  /* several operations each: y / sqrt(
 #define NUMBER(y) _mm512_set1_ps(y)
 #define IS_NONE(x) _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q)
 #define WHOLE_NUMBER(x, mode) _mm512_roundscale_ps(x, (mode) | _MM_FROUND_NO_EXC)
-#define BOUND(x, y, order) _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, y, order) | IS_NONE(x), x)
+#define OR_NONE(x, bound) _mm512_mask_mov_ps(bound, IS_NONE(x), x)  /* the processor's maximum of a NaN and a number is the second one */
 
 /* Each operation with its result of x and, where it has them, y and z. */
 #define OF_TWO(macro)                                                \
@@ -21,8 +21,8 @@ enum { ROOT_BELOW = 1000, GATED, LEAKY };  /* several operations each: y / sqrt(
     macro(SUB, _mm512_sub_ps(x, y))                                  \
     macro(MUL, _mm512_mul_ps(x, y))                                  \
     macro(DIV, _mm512_div_ps(x, y))                                  \
-    macro(MAXIMUM, BOUND(x, y, _CMP_GT_OQ))                          \
-    macro(MINIMUM, BOUND(x, y, _CMP_LT_OQ))                          \
+    macro(MAXIMUM, OR_NONE(x, _mm512_max_ps(x, y)))                  \
+    macro(MINIMUM, OR_NONE(x, _mm512_min_ps(x, y)))                  \
     macro(GATED, _mm512_mul_ps(x, logistic_of_vector(y)))
 #define OF_ONE(macro)                                                \
     macro(ROOT_BELOW, _mm512_div_ps(y, _mm512_sqrt_ps(x)))           \
@@ -44,8 +44,8 @@ enum { ROOT_BELOW = 1000, GATED, LEAKY };  /* several operations each: y / sqrt(
 
 AVX512 INLINE __m512 clipped(__m512 x, __m512 low, __m512 high)
 {
-    x = BOUND(x, low, _CMP_GT_OQ);
-    return BOUND(x, high, _CMP_LT_OQ);
+    x = OR_NONE(x, _mm512_max_ps(x, low));
+    return OR_NONE(x, _mm512_min_ps(x, high));
 }
 
 AVX512 INLINE __m512 leaky(__m512 x, __m512 slope)
