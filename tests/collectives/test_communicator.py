@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import socket
@@ -15,13 +14,12 @@ import numpy as np
 import pytest
 from comparisons import assert_equal
 from ports import free_port
+from rank_tools import FORKS, rank_process
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, Communicator
 from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.collectives import network
-
-SPAWN = multiprocessing.get_context("spawn")
 
 
 def _child(
@@ -38,9 +36,9 @@ def _child(
 
 def on_ranks(size: int, body: Callable[[Communicator], Any], backend: str = "numpy", home: str = "") -> list[Any]:
     with aclnn.use_backend("numpy"):
-        info, results = Communicator.root_info(), SPAWN.Queue()
+        info, results = Communicator.root_info(), FORKS.Queue()
     arguments = [(body, info, rank, size, backend, home, results) for rank in range(size)]
-    children = [SPAWN.Process(target=_child, args=row) for row in arguments]
+    children = [rank_process(_child, *row) for row in arguments]
     for child in children:
         child.start()
     found = dict(results.get(timeout=600) for _ in children)
@@ -132,8 +130,8 @@ def test_errors_name_ranks_and_collective() -> None:
 
 def test_a_lost_rank_is_an_error_of_the_others() -> None:
     with aclnn.use_backend("numpy"):
-        info, results = Communicator.root_info(), SPAWN.Queue()
-    children = [SPAWN.Process(target=_child, args=(_lost, info, rank, 2, "numpy", "", results)) for rank in range(2)]
+        info, results = Communicator.root_info(), FORKS.Queue()
+    children = [rank_process(_child, _lost, info, rank, 2, "numpy", "", results) for rank in range(2)]
     for child in children:
         child.start()
     rank, error = results.get(timeout=600)

@@ -156,7 +156,7 @@ def test_a_rank_killed_while_communicators_come_and_go(
 def by_the_hundred(world: Communicator, count: int) -> tuple[int, int]:
     """The open descriptors of all ranks' processes before and after making so many communicators."""
 
-    mine = processes(f"{MARK}={os.environ[MARK]}")  # of all ranks
+    mine = processes(os.environ[MARK])  # of all ranks
 
     def descriptors() -> int:
         return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in mine)

@@ -13,16 +13,26 @@ from typing import Any, Callable
 import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator, ops
 
-SPAWN = multiprocessing.get_context("spawn")
+# Ranks are forked from a process that has imported the package and nothing else: importing it takes longer than most ranks do.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["ascend_aclnn", "ascend_aclnn.ops", "pytest"])
 MARK = "ASCEND_ACLNN_TEST_CREW"
 GROUP = "<group>"  # stands for the communicator's name in an operator's arguments
 
 
-def _serve(connection: Any, info: bytes, rank: int, size: int, backend: str, soc: str, home: str) -> None:
-    if home:
-        os.environ["ASCEND_HOME_PATH"] = home
-    if soc:
-        os.environ["ASCEND_ACLNN_SOC"] = soc
+def rank_process(body: Callable[..., None], *arguments: Any, **variables: str) -> Any:
+    """A process, not yet started, that has this one's environment as it is now, and the variables."""
+    return FORKS.Process(target=_begin, args=({**os.environ, **variables}, body, arguments), daemon=True)
+
+
+def _begin(variables: dict[str, str], body: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
+    body(*arguments)
+
+
+def _serve(connection: Any, info: bytes, rank: int, size: int, backend: str, soc: str) -> None:
+    Path("/proc/self/comm").write_text(os.environ[MARK])  # the environment of /proc is that of before the fork
     options = {"soc": soc} if soc and backend == "numpy" else {}
     with aclnn.use_backend(backend, **options), Communicator.from_root_info(info, rank, size) as comm:
         for body, arguments in iter(connection.recv, None):
@@ -56,23 +66,13 @@ def _value(comm: Communicator, argument: Any, results: list[Any]) -> Any:
     return comm.name if isinstance(argument, str) and argument == GROUP else argument
 
 
-@contextlib.contextmanager
-def _environment(variables: dict[str, str]) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
 def processes(mark: str) -> dict[int, str]:
-    """Processes with a mark in their environment that still run, and their command lines."""
+    """Ranks with a mark for their name that still run, what they have started, and the command lines."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if mark.encode() in (path / "environ").read_bytes():
+            marked = f"{MARK}={mark}".encode() in (path / "environ").read_bytes()
+            if marked or (path / "comm").read_text().strip() == mark:
                 state = (path / "stat").read_text().rpartition(")")[2].split()[0]
                 command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                 if state != "Z" and "resource_tracker" not in command:
@@ -87,14 +87,17 @@ class Crew:
         with aclnn.use_backend("numpy"):
             info = Communicator.root_info()
         self.size = size
-        self.mark = f"{MARK}={secrets.token_hex(8)}"  # in the environment of all processes of these ranks
+        self.mark = secrets.token_hex(7)  # Linux keeps 15 characters of a process's name
+        if home:
+            variables["ASCEND_HOME_PATH"] = home
+        if soc:
+            variables["ASCEND_ACLNN_SOC"] = soc
         self._connections: list[Any] = []
         self.children: list[Any] = []
         for rank in range(size):
-            mine, theirs = SPAWN.Pipe()
-            child = SPAWN.Process(target=_serve, args=(theirs, info, rank, size, backend, soc, home), daemon=True)
-            with _environment({**variables, MARK: self.mark.partition("=")[2]}):
-                child.start()
+            mine, theirs = FORKS.Pipe()
+            child = rank_process(_serve, theirs, info, rank, size, backend, soc, **variables, **{MARK: self.mark})
+            child.start()
             theirs.close()
             self._connections.append(mine)
             self.children.append(child)
