@@ -177,7 +177,7 @@ def test_a_check_finds_what_it_is_for(emulator_home: Path) -> None:
 
 def test_what_hangs_or_dies_is_named_and_the_rest_is_tried(emulator_home: Path) -> None:
     units = ["aclnnExp", "aclnnLog", "aclnnSin", "aclnnCos", "aclnnNeg"]
-    for timeout in (15, 200):
+    for timeout in (4, 15, 200):
         found = outcomes(emulator_home, units, "aclnnLog:hang;aclnnCos:die", timeout=timeout)
         wrong = [unit for unit in units if found[unit].faults]
         if wrong == ["aclnnLog", "aclnnCos"]:
