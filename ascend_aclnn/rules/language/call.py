@@ -412,6 +412,15 @@ class Word:
     def __call__(self, call: Call) -> None:
         """RuleViolation where the call breaks the statement."""
 
+    def settled(self, operator: Operator, product: str) -> Sequence[Check]:
+        """The checks that are left of the word for calls of an operator on a product."""
+        return (self,)
+
+
+def settled(words: Iterable[Check], operator: Operator, product: str) -> list[Check]:
+    """Checks without what an operator and a product rule out, and without groups that always apply."""
+    return [c for w in words for c in (w.settled(operator, product) if isinstance(w, Word) else (w,))]
+
 
 def make_checks(words: Iterable[Check], call: Call) -> None:
     """Makes checks in their order, without those that are about outputs that the call does not pass."""

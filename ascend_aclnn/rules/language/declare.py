@@ -73,6 +73,7 @@ class Rule:
         self.empty_lists = empty_lists.split()
         self.aliases = {name: others.split() for name, others in aliases.items()}
         self._positions: dict[Operator, dict[str, int]] = {}
+        self._checks: dict[tuple[Operator, str], Sequence[Check]] = {}  # the words' that are left of them
         self._needed: dict[tuple[Operator, bool], list[tuple[int, str]]] = {}
         self._refusals: dict[Operator, dict[str, Refusal]] = {}
         self._known_as: dict[str, list[str]] = {}
@@ -114,7 +115,11 @@ class Rule:
         return next(reversed(attributes or present or list(parameters.values())), None)
 
     def _check_words(self, call: Call) -> None:
-        make_checks(self.words.words, call)
+        key = call.operator, call.product
+        checks = self._checks.get(key)
+        if checks is None:
+            checks = self._checks[key] = self.words.settled(*key)
+        make_checks(checks, call)
         for name in call.operator.not_empty:
             if call.is_empty(name):
                 call.refuse(name, "is empty; it must have elements", TILING_ERROR, check="empty/kernel")

@@ -7,13 +7,14 @@ inferred in any case.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.errors import RUNTIME_ERROR, TILING_ERROR, RuleViolation
-from ascend_aclnn.rules.language.call import Call, Check, Condition, Word, make_checks, refusals_of, refuses
+from ascend_aclnn.rules.language.call import Call, Check, Condition, Word, make_checks, refusals_of, refuses, settled
 from ascend_aclnn.rules.language.conditions import Conditional
 from ascend_aclnn.rules.language.expressions import Expression
 from ascend_aclnn.rules.language.identifiers import slug
@@ -50,6 +51,15 @@ class Group(Word):
     def __call__(self, call: Call) -> None:
         make_checks(self.words, call)
 
+    def settled(self, operator: Operator, product: str) -> Sequence[Check]:
+        return settled(self.words, operator, product)
+
+    def _of(self, operator: Operator, product: str) -> Sequence[Check]:
+        """The group itself, with what is left of its words."""
+        group = copy.copy(self)
+        group.words = settled(self.words, operator, product)
+        return (group,)
+
 
 def _join(into: dict[str, list[Any]], inferences: dict[str, list[Any]], where: Optional[Condition]) -> None:
     for name, rules in inferences.items():
@@ -69,9 +79,12 @@ class _When(Group):
         where: Condition,
         place: str = "",
         applies: Optional[Callable[[Operator], bool]] = None,
+        holds: Optional[Callable[[Operator, str], bool]] = None,
     ) -> None:
+        """``holds``: the condition where the operator and the product say all of it."""
         super().__init__(words, where)
         self.condition = where
+        self.holds = holds
         self.place: Any = where.expression if isinstance(where, Conditional) else place
         if isinstance(where, Conditional):
             self.expressions.append(where.expression)
@@ -93,6 +106,13 @@ class _When(Group):
                 violation.check += f"/{place_word(self.place)}"
             raise
 
+    def settled(self, operator: Operator, product: str) -> Sequence[Check]:
+        if self.holds is None:
+            return self._of(operator, product)
+        if not self.holds(operator, product):
+            return ()
+        return self._of(operator, product) if self.place else super().settled(operator, product)
+
 
 class _Unless(Group):
     def __init__(self, words: Sequence[Check], where: Condition) -> None:
@@ -102,6 +122,9 @@ class _Unless(Group):
     def __call__(self, call: Call) -> None:
         if not self.condition(call):
             super().__call__(call)
+
+    def settled(self, operator: Operator, product: str) -> Sequence[Check]:
+        return self._of(operator, product)
 
 
 class _WithStatus(Group):
@@ -117,6 +140,9 @@ class _WithStatus(Group):
             super().__call__(call)
         finally:
             call.status = before
+
+    def settled(self, operator: Operator, product: str) -> Sequence[Check]:
+        return self._of(operator, product)
 
 
 def when(where: Union[str, Condition], *words: Check, word: str = "") -> Check:
@@ -141,7 +167,8 @@ def place_word(place: Union[str, Expression]) -> str:
 def on_products(products: str, *words: Check) -> Check:
     """What applies on some products only ("A2 A3"), to checks as to outputs."""
     chosen = frozenset(products.split())
-    return _When(words, lambda call: call.product in chosen, "on-" + "-".join(products.split()))
+    place = "on-" + "-".join(products.split())
+    return _When(words, lambda call: call.product in chosen, place, holds=lambda _, product: product in chosen)
 
 
 def on_operators(names: str, *words: Check) -> Check:
@@ -152,7 +179,9 @@ def on_operators(names: str, *words: Check) -> Check:
     def applies(operator: Operator) -> bool:
         return operator.name in chosen or (bool(beginning) and operator.name.startswith(beginning))
 
-    return _When(words, lambda call: applies(call.operator), applies=applies)
+    return _When(
+        words, lambda call: applies(call.operator), applies=applies, holds=lambda operator, _: applies(operator)
+    )
 
 
 def unless_empty(names: str, *words: Check) -> Check:
