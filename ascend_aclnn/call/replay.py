@@ -272,6 +272,8 @@ class Replay:
             inputs = self._input_constants.copy()
             for _, index, _ in self._inputs:
                 inputs[index] = items[index]
+            for _, index, _ in self._lists:
+                inputs[index] = [*items[index]]
             return self._returns(inputs)
         arguments = self._constants.copy()
         for position, index, is_tensor in self._inputs:
@@ -292,7 +294,7 @@ class Replay:
             outputs[position], arguments[position] = self._make(backend, spec)
         if self._run is None:
             self._run = self.runner.prepare(arguments, self._new)
-            if not self._on_device and not self._lists and len(outputs) == len(self._results):
+            if not self._on_device and len(outputs) == len(self._results):
                 self._returns = self.runner.returning(arguments)
         self._run(arguments)
         sources = self._sources

@@ -510,7 +510,7 @@ def triangle(x: Array, target: Array, diagonal: int, upper: bool, first: int, la
 def _floats(*arrays: Optional[Array]) -> bool:
     """True where arrays, but for those that are absent, are float32, contiguous and aligned, and the helper is there."""
     return runs_programs() and all(
-        [a is None or (a.dtype == _FLOAT32 and a.flags.num & _PLAIN == _PLAIN) for a in arrays]
+        a is None or (a.dtype == _FLOAT32 and a.flags.num & _PLAIN == _PLAIN) for a in arrays
     )
 
 

@@ -14,6 +14,8 @@ from typing import Any, Callable, Optional
 import numpy as np
 import numpy.typing as npt
 
+from ascend_aclnn.numerics.floating_errors import ignored
+
 Array = npt.NDArray[Any]
 
 _NAME = "ascend-aclnn-compute"
@@ -148,7 +150,7 @@ def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
     block = max(1, block)
     if n <= block:
         if n > 0:
-            with np.errstate(all="ignore"):
+            with ignored():
                 fn(0, n)
         return
     _keep_freed_memory()
@@ -160,7 +162,7 @@ def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
     def work() -> None:
         within, _local.within = getattr(_local, "within", False), True
         try:
-            with np.errstate(all="ignore"):
+            with ignored():
                 while not failures:
                     with guard:
                         lo = next(numbers) * block

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Optional
 
 import numpy as np
@@ -67,13 +65,21 @@ def gather(source: Array, rows: Array, out: Array) -> None:
     for_blocks(len(rows), step, lambda lo, hi: take_rows(source, rows[lo:hi], out[lo:hi]))
 
 
-@contextlib.contextmanager
-def as_matrix(out: Array, rows: int, columns: int) -> Iterator[Array]:
+class as_matrix:  # a block, like contextlib's, without a generator
     """A destination as (rows, columns): a view where its strides allow one, else a copy that is written back."""
-    matrix = out.reshape(rows, columns)
-    yield matrix
-    if not np.may_share_memory(matrix, out):
-        np.copyto(out, matrix.reshape(out.shape))
+
+    __slots__ = ("_matrix", "_out")
+
+    def __init__(self, out: Array, rows: int, columns: int) -> None:
+        self._out, self._matrix = out, out.reshape(rows, columns)
+
+    def __enter__(self) -> Array:
+        return self._matrix
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        out, matrix = self._out, self._matrix
+        if kind is None and not (out.flags.c_contiguous or np.may_share_memory(matrix, out)):
+            np.copyto(out, matrix.reshape(out.shape))
 
 
 def stable_order(keys: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import SMALL, Array
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference.declare import reference
 
@@ -24,6 +24,9 @@ def cat(tensors: list[Array], dim: int, *, out: tuple[Array]) -> None:
     joined = [x for x in tensors if x.shape != (0,)]
     if sum(x.size for x in joined) == dst.size == 1:  # one element fits an output of any rank
         cast_into(dst, next(x for x in joined if x.size))
+        return
+    if joined and dst.size <= SMALL and all(x.dtype == dst.dtype for x in joined):
+        np.concatenate(joined, dim, out=dst)
         return
     start = 0
     for x in joined:

@@ -40,17 +40,15 @@ def _reduction(
                 for dst in out if empty is not None else ():
                     dst[...] = converted(empty, dst.dtype)
                 return
-            if typed_sum and DataType(attributes[-1]).numpy == x.dtype and is_low_precision(x.dtype):
+            if typed_sum and is_low_precision(x.dtype) and DataType(attributes[-1]).numpy == x.dtype:
                 attributes = (*attributes[:-1], int(DataType.FLOAT))  # widened values are what the cast would leave
-            if (
-                typed_sum
-                and attributes[-1] == DataType.FLOAT
-                and _sum_columns(x, axes(x, *attributes), function is mean, out[0])
-            ):
-                return
             few = typed_sum and x.dtype == np.float32 and x.size <= BLOCK
-            if not few and along(function, axes, (x, *attributes), out):
-                return
+            if not few:
+                to_float = typed_sum and attributes[-1] == DataType.FLOAT
+                if to_float and _sum_columns(x, axes(x, *attributes), function is mean, out[0]):
+                    return
+                if along(function, axes, (x, *attributes), out):
+                    return
             if typed_sum and attributes[-1] == DataType.FLOAT and _sum_all(x, function is mean, out[0]):
                 return
             results = function(widen(x), *attributes)

@@ -14,7 +14,7 @@ from ascend_aclnn.reference._moments import affine, centred, inverse_deviation, 
 from ascend_aclnn.reference._quantise import by_row, by_scale
 from ascend_aclnn.reference.declare import reference
 
-# Elements from which the compiled helper's gradient takes less time than NumPy's calls, and up to which its norm is not worth cutting.
+# Elements from which the helper's gradient takes less time than NumPy's calls, and up to which its norm is not worth cutting.
 _MANY, _ONE_PASS = 1 << 10, 1 << 18
 
 
