@@ -50,6 +50,8 @@ class Invocation:
             if arg is REQUIRED:
                 operator = self.plan.operator
                 raise TypeError(f"{operator.python_name}() missing required argument: {parameter.python_name!r}")
+            if arg is None and kind.pointer:
+                continue  # a null pointer
             if type(arg) is Tensor and kind is Kind.TENSOR and arg.storage.backend is backend and not formats[position]:
                 values[position] = arg  # the most frequent case, without a further call
             else:

@@ -126,9 +126,13 @@ def _with_format(plan: CallPlan, position: int, spec: OutputSpec, formats: dict[
         return None
     if isinstance(spec, list):
         return [item for part in spec if isinstance(item := _with_format(plan, position, part, formats), TensorSpec)]
-    # A negative size results from a bad attribute, which phase one refuses.
-    shape = tuple(max(n, 0) for n in spec.shape)
-    return TensorSpec(shape, spec.dtype, format=formats.get(len(shape), plan.formats[position].get(len(shape))))
+    shape = spec.shape
+    format = formats.get(len(shape), plan.formats[position].get(len(shape)))
+    if any(n < 0 for n in shape):  # it results from a bad attribute, which phase one refuses
+        shape = tuple(max(n, 0) for n in shape)
+    elif format is None:
+        return spec
+    return TensorSpec(shape, spec.dtype, format=format)
 
 
 def _key(value: Any) -> Any:

@@ -26,6 +26,10 @@ class CallPlan:
         self.operator = operator
         self.inputs = [(i, p, p.kind) for i, p in positions if p.direction != "out"]
         self.outputs = [(i, p) for i, p in positions if p.direction == "out"]
+        # of each argument, then each item of out=: position, kind if that is of tensors, direction
+        ordered = [*((i, p) for i, p, _ in self.inputs), *self.outputs]
+        kinds = (Kind.TENSOR, Kind.TENSOR_LIST)
+        self.places = [(i, p.kind if p.kind in kinds else None, p.direction) for i, p in ordered]
         self.no_outputs = (None,) * len(self.outputs)  # the items of out=None
         # in-place parameters: the position, and the index of the Python function's argument
         self.changed = [(i, at) for at, (i, p, _) in enumerate(self.inputs) if p.direction == "inout"]

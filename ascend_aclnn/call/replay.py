@@ -138,16 +138,15 @@ def _device_sources(call: Invocation, items: Sequence[Any]) -> Optional[list[int
     """For each C parameter the index of the item that its Tensor comes from, -1 without one; None where data decides."""
     plan = call.plan
     sources = [-1] * len(call.values)
-    places = [(i, parameter) for i, parameter, _ in plan.inputs] + plan.outputs
-    for index, ((position, parameter), item) in enumerate(zip(places, items)):
-        if parameter.kind not in (Kind.TENSOR, Kind.TENSOR_LIST):
+    for index, ((position, kind, direction), item) in enumerate(zip(plan.places, items)):
+        if kind is None:
             if type(item) is np.ndarray:
                 return None
         elif item is not None:
             value = call.values[position]
             if call.on_device:
                 as_it_is = type(item) is Tensor and value.storage is item.storage
-                if not as_it_is or (value is not item and parameter.direction != "in"):
+                if not as_it_is or (value is not item and direction != "in"):
                     return None
             elif type(item) is not np.ndarray or value.dtype.packed or item.dtype != value.dtype.numpy:
                 return None
@@ -173,11 +172,11 @@ class HostReplay:
 
     def __init__(self, call: Invocation, remembered: RememberedCall, items: Sequence[Any]) -> None:
         plan = call.plan
-        places = [(i, parameter) for i, parameter, _ in plan.inputs] + plan.outputs
+        places = plan.places
         self._call = remembered
         self._inputs = [index for index, item in enumerate(items) if type(item) is np.ndarray]
         self._specs = [_spec(call.values[places[index][0]]) for index in self._inputs]
-        self._written = [index for index in self._inputs if places[index][1].direction != "in"]
+        self._written = [index for index in self._inputs if places[index][2] != "in"]
         sources = {places[index][0]: index for index in self._written}
         self._passed = [sources.get(position) for position in plan.results]  # the caller's own array, for each result
 
@@ -234,12 +233,11 @@ class Replay:
         self._results = plan.results
         self._returns: Optional[Callable[[list[Any]], list[Any]]] = None  # where outputs are new ndarrays
         self._sources: dict[int, int] = {}  # the index in ``arguments`` of a position's value
-        places = [(i, parameter) for i, parameter, _ in plan.inputs] + plan.outputs
-        for index, ((position, parameter), item) in enumerate(zip(places, arguments)):
+        for index, ((position, kind, direction), item) in enumerate(zip(plan.places, arguments)):
             value = call.values[position]
-            written = parameter.direction != "in"
+            written = direction != "in"
             self._sources[position] = index
-            if parameter.kind not in (Kind.TENSOR, Kind.TENSOR_LIST):
+            if kind is None:
                 if type(item) is np.ndarray:
                     raise NotSettled("the value of an attribute is data")
                 self._constants[position] = _plain(value)
@@ -252,9 +250,9 @@ class Replay:
                         for output_spec in spec if isinstance(spec, list) else [spec]:
                             self._nbytes[id(output_spec)] = output_spec.storage_nbytes
                 continue
-            if parameter.direction == "out":
+            if direction == "out":
                 self._new = False
-            if parameter.kind is Kind.TENSOR_LIST:
+            if kind is Kind.TENSOR_LIST:
                 for part, output_spec in zip(item, value):
                     _check_same(part, output_spec, written)
                 self._lists.append((position, index, written))

@@ -188,6 +188,29 @@ def test_conditions_hold_for_checks() -> None:
     assert status(on_operators("aclnnOther", failing)) == 0 and status(on_operators("aclnnTestWords", failing))
 
 
+def test_one_rule_serves_operators_and_products_in_turn() -> None:
+    other = operator_from_prototype(
+        "aclnnStatus aclnnOtherWordsGetWorkspaceSize(const aclTensor *x, int64_t numHeads, aclTensor *out,"
+        " uint64_t *workspaceSize, aclOpExecutor **executor);"
+    )
+    several = require("numHeads == 4")
+    rule = Rule(
+        OPERATOR.name, (on_operators("aclnnTest*", when("not transposed", on_products("A2", tiling(several)))),)
+    )
+    for _ in range(2):
+        for operator, chip, refused in ((OPERATOR, A2, True), (OPERATOR, "Ascend310P3", False), (other, A2, False)):
+            if not refused:
+                rule.check(call_of(chip, operator))
+                continue
+            with pytest.raises(RuleViolation) as caught:
+                rule.check(call_of(chip, operator))
+            assert (
+                caught.value.check == "numHeads/value/is-4/on-A2/when-not-transposed"
+                and caught.value.status == TILING_ERROR
+            )
+        rule.check(call_of(A2, transposed=True))
+
+
 def test_statuses() -> None:
     failing = require("numHeads == 4")
     assert status(failing) == PARAM_INVALID

@@ -49,6 +49,8 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
         text = "the NumPy backend has no reference for this operator"
         return f"{text}{f': {reason}' if reason else '; docs/adding-an-operator.md says how to register one'}"
     for parameter, value in zip(operator.parameters, values):
+        if value is None:
+            continue
         for spec in value if isinstance(value, list) else (value,):
             if not isinstance(spec, TensorSpec):
                 continue
@@ -654,6 +656,8 @@ def _on_device(tensor: Tensor) -> AbstractContextManager[None]:
 
 def _host(operator: Operator, name: str, value: Any, direction: str) -> Any:
     """One value as a reference takes it, tensors still with what is needed to write them."""
+    if value is None:
+        return None
     if isinstance(value, Tensor):
         return _HostTensor(operator, name, value, direction)
     if isinstance(value, Scalar):
