@@ -99,6 +99,8 @@ def _elements(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequ
     tabled = len(arrays) == 1 and arrays[0].shape == shape and arrays[0].size >= TABLED
     if tabled and native.runs_programs():
         tabled = program is None or not program.single or program.operations > LOOKED_UP
+    elif tabled and programs.selects(function, inputs, outputs):
+        tabled = False
     elif tabled:
         narrow = [array for array in (*targets, *arrays) if is_low_precision(array.dtype)]
         # bfloat16 is widened and rounded at a third of float16's cost.

@@ -496,6 +496,12 @@ def steps(
     return None if native.runs_programs() else _traced(_steps, function, inputs, outputs, row_axes, like)
 
 
+def selects(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
+    """Whether an element-wise formula runs on the bits of 16-bit floats (``selections``), without the helper."""
+    found = steps(function, inputs, outputs)
+    return found is not None and found.selection is not None
+
+
 def operations(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
     """The operations of an element-wise formula, counted in additions; infinity where it cannot be traced."""
     traced = _traced(_program, function, inputs, outputs)
@@ -588,4 +594,4 @@ def _dtypes(outputs: Sequence[Any]) -> list[Optional[np.dtype[Any]]]:
     return [None if output is None else output.dtype for output in outputs]
 
 
-__all__ = ["DIMS", "Placed", "Program", "Traced", "Untraceable", "operations", "program", "steps", "trace"]
+__all__ = ["DIMS", "Placed", "Program", "Traced", "Untraceable", "operations", "program", "selects", "steps", "trace"]

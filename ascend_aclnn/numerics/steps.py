@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.numerics.convert import is_low_precision, round_block, round_into, widen, widen_block
+from ascend_aclnn.numerics.selections import selection
 from ascend_aclnn.numerics.sums import sum_of_squares, sum_over
 from ascend_aclnn.numerics.threads import Array, scratch
 from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Notes, Number, Untraceable, wanted
@@ -166,6 +167,7 @@ class Steps:
         lacking = {self._nodes[n].what for n in self._needed if self._nodes[n].kind == "tile"} - _KNOWN
         if lacking:
             raise Untraceable(f"{lacking} of the compiled helper")
+        self.selection = None if notes.axes else selection(notes.nodes, self._needed, self._results, inputs, outputs)
         self._plans: dict[Any, _Plan] = {}
         everything = dict.fromkeys((node.what for node in self._nodes if node.kind == "input"), True)
         slots = _Planner(self, everything, [True] * len(self._results), True).slots
@@ -212,6 +214,8 @@ class Steps:
                 elements[node.what] = item
                 shapes.append(item.shape)
         sizes = np.broadcast_shapes(*shapes)
+        if self.selection is not None and self.selection.run(elements, outputs, sizes):
+            return
         whole = tuple([item.shape == sizes for item in elements.values()])
         fits = tuple([outputs[n] is not None and outputs[n].shape == sizes for n, _ in self._results])
         contiguous = all(outputs[n] is None or outputs[n].flags.c_contiguous for n, _ in self._results)
