@@ -75,14 +75,22 @@ def test_entries_are_well_formed() -> None:
         assert (entry.unsupported is not None) + (entry.arguments is not None) + by_function == 1, entry.name
 
 
-@pytest.mark.parametrize("entry", BY_DATA, ids=lambda entry: entry.name)
-def test_arguments_fit_the_parameters_of_the_operator(entry: SingleOperator) -> None:
-    assert entry.arguments is not None
-    assert list(entry.arguments) == [parameter.name for parameter in entry.operator.parameters]
-    for parameter, argument in zip(entry.operator.parameters, entry.arguments.values()):
-        assert parameter.kind in KINDS[argument.form], f"{parameter.name}: {entry.words(argument)} to {parameter.ctype}"
-        if parameter.direction == "out":
-            assert argument.source == "output", parameter.name
+def test_arguments_fit_the_parameters_of_the_operator() -> None:
+    assert [fault for entry in BY_DATA for fault in misfits(entry)] == []
+
+
+def misfits(entry: SingleOperator) -> list[str]:
+    """What is wrong with the arguments of an entry."""
+    parameters = {parameter.name: parameter for parameter in entry.operator.parameters}
+    if entry.arguments is None or list(entry.arguments) != list(parameters):
+        return [f"{entry.name}: it has {entry.arguments and list(entry.arguments)}, the operator {list(parameters)}"]
+    faults = []
+    for name, argument in entry.arguments.items():
+        if parameters[name].kind not in KINDS[argument.form]:
+            faults.append(f"{entry.name}, {name}: {entry.words(argument)} to {parameters[name].ctype}")
+        if parameters[name].direction == "out" and argument.source != "output":
+            faults.append(f"{entry.name}, {name}: an output that {argument.source} gives")
+    return faults
 
 
 def test_types_without_an_aclnn_operator_have_a_reference_of_their_name() -> None:

@@ -298,7 +298,7 @@ def test_configurations(backend: str, request: pytest.FixtureRequest) -> None:
 
 
 def wait_alone(comm: Communicator) -> tuple[int, str]:
-    hasty = comm.split([0, 1], config=CommunicatorConfig(exec_timeout=4))
+    hasty = comm.split([0, 1], config=CommunicatorConfig(exec_timeout=1))
     assert hasty is not None
     with hasty:
         found = (0, "")
