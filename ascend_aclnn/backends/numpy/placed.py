@@ -77,8 +77,9 @@ class PlacedCall:
         self._arguments = [_host_value(value) for value in values]  # of each parameter, but for the tensors
         self._tensors = [(at, value) for at, value in enumerate(values) if type(value) is Tensors]
         self._raw = entry.raw
-        self._read = self._reach(operator, lambda direction: direction != "out")
-        self._written = self._reach(operator, lambda direction: direction == "out")
+        if entry.raw:  # only these ask whether outputs overlap inputs
+            self._read = self._reach(operator, lambda direction: direction != "out")
+            self._written = self._reach(operator, lambda direction: direction == "out")
         self._runs: dict[
             bool, Callable[[Sequence[Any]], None]
         ] = {}  # by whether the outputs share no memory with inputs
