@@ -201,9 +201,10 @@ FUNCTIONS: dict[str, Any] = {
 class Absent(Exception):
     """An expression needs the value of a name that is None."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+    @property
+    def name(self) -> str:
+        name: str = self.args[0]
+        return name
 
 
 class Expression:
