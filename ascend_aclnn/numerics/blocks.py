@@ -22,9 +22,6 @@ from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
 SMALL = 1 << 15  # elements up to which blocks are no faster than one pass
 NARROW = 64  # elements in a row below which the overhead per row dominates a program
-# Of phases that keep nothing of a block but numbers of its rows: between them threads meet at the interpreter lock, and the
-# next one reads what the caches still have.
-_PHASES = 4 * convert.BLOCK
 _WHOLE = 64 * convert.BLOCK  # elements that all cores share at a time, which bounds what is kept of their rows
 _WIDE = 256  # adjacent columns from which cache lines and pages are well used
 LOOKED_UP = 20  # operations of a program from which a table look-up is faster
@@ -334,10 +331,14 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
 
 
 def _block(rows: Optional[Program]) -> int:
-    """The elements of a block of a program along rows, or of a formula without one."""
-    if rows is None or rows.keeps_blocks:
-        return convert.BLOCK
-    return _WHOLE if rows.single else _PHASES
+    """The elements of a block of a program along rows, or of a formula that runs as it is written.
+
+    Between the calls for a block threads meet at the interpreter lock, so blocks are as large as their memory allows: single
+    phases, and phases between which nothing but numbers of rows is kept, take none.
+    """
+    if rows is None:
+        return 2 * convert.BLOCK
+    return convert.BLOCK if rows.keeps_blocks else _WHOLE if rows.single else 4 * convert.BLOCK
 
 
 def of_all(function: Callable[..., Any], array: Array) -> Any:
