@@ -79,8 +79,9 @@ def sum_of_squares(x: Array, axes: Sequence[int], keepdims: bool = False) -> Any
     """The sum of squares in ``sum_type``; those of float32 are exact."""
     if isinstance(x, Traced):
         return x.row_sum(axes, keepdims, squared=True)
-    wide = np.asarray(x, sum_type(x.dtype))
-    return _reduce(np.square(wide), tuple(axes), None, None, keepdims)
+    wide = np.array(x, sum_type(x.dtype))  # a copy, of which the squares take the memory
+    np.square(wide, wide)
+    return _reduce(wide, tuple(axes), None, None, keepdims)
 
 
 def running_sum(x: Array, axis: int) -> Array:
