@@ -25,6 +25,7 @@ from ascend_aclnn.native import calls
 from ascend_aclnn.native import library as native_library
 from ascend_aclnn.numerics import convert, round_into, rounded_to, widen
 from ascend_aclnn.reference._arrays import cast_into
+from ascend_aclnn.reference.norm.layer import normalised
 
 BF16, E4M3, E5M2 = (np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 HALF = np.dtype(np.float16)
@@ -429,7 +430,7 @@ def test_an_array_begins_where_numpy_says() -> None:
         assert native.address(array) == array.__array_interface__["data"][0]
 
 
-@pytest.mark.parametrize("shape", [(40, 64), (700, 3), (3, 1025), (2, 8192), (2050, 1030)], ids=str)
+@pytest.mark.parametrize("shape", [(4, 4), (40, 64), (700, 3), (3, 1025), (2, 8192), (2050, 1030)], ids=str)
 def test_layer_norm_and_its_gradients_are_those_of_the_formula(helper: str, shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     x, grad = (rng.standard_normal(shape).astype(np.float32) * 3 + 1 for _ in range(2))
@@ -465,6 +466,23 @@ def test_layer_norm_and_its_gradients_are_those_of_the_formula(helper: str, shap
     assert native.layer_norm(x.astype(np.float16), None, None, 1, 1e-5) is None
     assert native.layer_norm(x, weight[1:], None, 1, 1e-5) is None
     assert native.layer_norm_gradient(grad[:, ::-1], x, means, deviations, None, shape[1], found, sums) is None
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_layer_norm_of_few_rows_is_that_of_numpy(helper: str, axes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(axes)
+    for shape in ((3, 1, 1), (1, 5, 9), (4, 2, 17), (6, 10, 16)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        x[0, 0, 0], x[-1] = np.nan, 7
+        weight, bias = rng.standard_normal((2, *shape[3 - axes :])).astype(np.float32)
+        with np.errstate(invalid="ignore"):
+            by_helper = native.layer_norm(x, weight, bias, axes, 1e-5)
+            with monkeypatch.context() as without:
+                without.setattr(native, "layer_norm", lambda *_: None)
+                wanted = normalised(x, weight, bias, axes, 1e-5)
+        assert by_helper is not None
+        for got, expected in zip(by_helper, wanted):
+            assert got.shape == expected.shape and got.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), HALF, BF16], ids=str)
