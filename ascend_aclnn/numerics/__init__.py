@@ -42,7 +42,7 @@ from ascend_aclnn.numerics.sums import (
     sum_over,
     sum_type,
 )
-from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, side_by_side, thread_count
+from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, share, side_by_side, thread_count
 from ascend_aclnn.numerics.tracing import Traced
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -83,6 +83,7 @@ __all__ = [
     "running_sum_into",
     "scratch",
     "set_all",
+    "share",
     "side_by_side",
     "sum_of_squares",
     "sum_over",

@@ -13,7 +13,7 @@ import numpy as np
 from ascend_aclnn import native
 from ascend_aclnn.core import hifloat8
 from ascend_aclnn.numerics.floating_errors import ignored
-from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
+from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, share
 
 # Elements in one block: 512 KB of float32. Several such arrays fit a core's second-level cache, and one NumPy call on a
 # block lasts long enough (tens of microseconds) that handing the interpreter lock between threads does not show.
@@ -132,7 +132,6 @@ def codes(array: Array) -> Array:
 
 
 _PLAIN = 1 << 21  # bytes
-_SHARES = 16  # of a copy: few, as each costs a microsecond or two and a copy needs no scratch
 _SIDE = 256  # rows and columns from which a transposed copy is worth cutting
 _STRIP = 16  # columns of the target that it writes at a time: a line of the cache
 _ALIASED = 2048  # bytes: source rows whose stride is a multiple of this share few cache sets
@@ -152,7 +151,7 @@ def move(out: Array, source: Array) -> None:
         return
     flat = out.ndim < 2 or out.size < _SIDE * _SIDE or source.strides[-1] == source.itemsize
     if flat or source.strides[-2] != source.itemsize:
-        in_parts(np.copyto, out, source, max(BLOCK, out.size // _SHARES))
+        in_parts(np.copyto, out, source, max(BLOCK, share(out.size)))
     elif out.ndim > 2:
         for inner, part in zip(out, source):
             move(inner, part)
@@ -174,7 +173,7 @@ def set_all(out: Array, code: Any) -> None:
         out[...] = code
     else:
         # copying one number to all takes three times as long on bytes
-        in_parts(lambda part, _: part.fill(code), out, out, max(BLOCK, out.size // _SHARES))
+        in_parts(lambda part, _: part.fill(code), out, out, max(BLOCK, share(out.size)))
 
 
 def widen_block(out: Array, array: Array) -> None:

@@ -108,6 +108,14 @@ def thread_count() -> int:
     return min(int(wanted), cores)
 
 
+_SHARES = 16  # few: each costs some microseconds
+
+
+def share(n: int) -> int:
+    """The block of ``range(n)`` for work that gains nothing by blocks but other threads' help: all of it where there are none."""
+    return n if thread_count() == 1 else -(-n // _SHARES)
+
+
 @functools.cache
 def _keep_freed_memory() -> None:
     """Makes malloc reuse the memory of freed blocks instead of returning it to the system.

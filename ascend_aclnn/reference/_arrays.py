@@ -21,6 +21,7 @@ from ascend_aclnn.numerics import (
     move,
     round_into,
     scratch,
+    share,
     sum_over,
     sum_type,
     widen,
@@ -63,7 +64,6 @@ _THROUGH = {
 
 
 _FEW = 1 << 12  # elements up to which two more passes cost more than they save
-_SHARES = 16  # of a cast that needs no scratch memory: few, as each costs some microseconds
 
 
 def cast_into(out: Array, x: Array) -> None:
@@ -75,7 +75,7 @@ def cast_into(out: Array, x: Array) -> None:
         return
     block = BLOCK if native.runs_programs() else 2 * BLOCK
     if native.cuts_off(x, out):
-        block = max(block, x.size // _SHARES)
+        block = max(block, share(x.size))  # such a cast needs no scratch memory
     if x.size > block and x.shape == out.shape and not np.may_share_memory(x, out):
         in_parts(cast_into, out, x, block)
         return

@@ -10,7 +10,7 @@ import pytest
 from comparisons import equal_bits
 
 from ascend_aclnn import ops
-from ascend_aclnn.numerics.convert import move
+from ascend_aclnn.numerics.convert import move, set_all
 
 DTYPES = ["u1", "u2", "u4", "u8", "f4", ml_dtypes.bfloat16]
 
@@ -39,6 +39,23 @@ def test_a_transposed_copy_into_its_own_memory_is_that_of_the_old_values() -> No
     wanted = [[400 * column + row for column in range(400)] for row in range(400)]
     move(x, x.T)
     assert x.tolist() == wanted
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_shares_of_threads_cover_everything(monkeypatch: Any, threads: str) -> None:
+    monkeypatch.setenv("ASCEND_ACLNN_THREADS", threads)
+    x = bits((1501, 2003), np.int32)
+    ones, every_other, upper = np.zeros(x.shape, np.int32), np.zeros((1501, 1001), np.int32), np.zeros_like(x)
+    set_all(ones, 1)
+    assert ones.sum() == x.size
+    move(every_other, x[:, 1::2])
+    assert every_other.tolist() == [row[1::2] for row in x.tolist()]
+    ops.triu(x, 3, out=upper)
+    assert all(row.tolist() == [0] * (i + 3) + x[i, i + 3 :].tolist() for i, row in enumerate(upper[:1500]))
+    assert (
+        ops.cast(x.astype(np.float32), "int32").tolist()
+        == x.astype(np.float32).astype(np.int64).clip(max=2**31 - 1).tolist()
+    )
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f2", ml_dtypes.bfloat16, "i8", "c8"])

@@ -17,6 +17,7 @@ from ascend_aclnn.numerics import (
     is_integer,
     round_into,
     set_all,
+    share,
     widen,
 )
 from ascend_aclnn.reference._arrays import cast_into, converted
@@ -102,7 +103,6 @@ def fill_diagonal(x: Array, value: Any, wrap: bool, *, out: tuple[Array]) -> Non
 
 
 _BAND = 128  # rows whose part of the diagonal is treated as one
-_SHARES = 16  # of what the helper does
 
 
 @functools.lru_cache(16)
@@ -128,7 +128,7 @@ def _triangle(x: Array, dst: Array, diagonal: int, upper: bool) -> None:
 
     if native.triangle(values, zeros, diagonal, upper, 0, 0):
         rows = x.size // width
-        for_blocks(rows, max(BLOCK // width, -(-rows // _SHARES)), some_rows)
+        for_blocks(rows, max(BLOCK // width, share(rows)), some_rows)
         return
 
     def band(lo: int, hi: int) -> None:
