@@ -189,7 +189,7 @@ def _sum_runs(values: Array, starts: Array, sizes: Array) -> None:
     receivers = np.arange(len(values))
     place = receivers - starts.repeat(sizes)
     reach = 1
-    while True:  # who receives was a receiver before
+    while True:  # what receives now has received before
         which = ((place % (2 * reach) == 0) & (place + reach < left_over)).nonzero()[0]
         if not len(which):
             break
