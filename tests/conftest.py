@@ -113,16 +113,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leaves out what takes long, unless it is asked for."""
+    """Leaves out what takes long, unless it is asked for; a test draws the same numbers whichever tests ran before it."""
+    module = getattr(item, "module", None)
+    if hasattr(module, "RNG"):
+        module.RNG = np.random.default_rng(zlib.crc32(item.nodeid.encode()))
     if not LONG and item.get_closest_marker("long") is not None:
         pytest.skip("takes long: ./scripts/test --long (or ASCEND_ACLNN_LONG=1) runs it")
-
-
-@pytest.fixture(autouse=True)
-def numbers_of_its_own(request: pytest.FixtureRequest) -> None:
-    """A test draws the same numbers from its module's ``RNG`` whichever tests ran before it."""
-    if hasattr(request.module, "RNG"):
-        request.module.RNG = np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
 
 
 @pytest.fixture(autouse=True)

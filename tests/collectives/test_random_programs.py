@@ -31,7 +31,7 @@ SIZES = (2, 3, 4, 5, 6) if LONG else (2, 5)
 BACKENDS = ("numpy", "emulator")
 # A rank that is lost before anyone has met it in a communicator by a root info is missed after so many seconds only. On a busy
 # machine one rank may start so much later than another.
-MEETING = "20"
+MEETING = "10"
 
 
 def start(size: int, backend: str, request: pytest.FixtureRequest, **variables: str) -> Crew:

@@ -55,7 +55,7 @@ def test_commands_run(folder: Path, command: str) -> None:
     program, *arguments = shlex.split(command)
     words = [*INSTEAD[program], *arguments]
     if "scripts/generate.py" in words:
-        words.append("--check")
+        words.append("--help")  # tests/catalog/test_generated.py runs it
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # "python" is this one
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": paths, "PATH": path}

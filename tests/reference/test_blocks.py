@@ -11,6 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from row_tools import in_one_test
 
 from ascend_aclnn import numerics
 from ascend_aclnn.numerics import blocks, elementwise, round_into, widen
@@ -234,7 +235,7 @@ def _elementwise_references() -> dict[str, Any]:
 REFERENCES_OF = _elementwise_references()
 
 
-@pytest.mark.parametrize("name", sorted(REFERENCES_OF))
+@in_one_test("name", sorted(REFERENCES_OF))
 def test_references_declared_elementwise_are(name: str) -> None:
     """Each in blocks and at once: what looks at its neighbours, counts elements or knows the shape would differ."""
 

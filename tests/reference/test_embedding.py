@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from reference_tools import BF16, F16, F32, FLOATS, close, floats, run, same
+from row_tools import in_one_test
 
 from ascend_aclnn.numerics import DataError
 from ascend_aclnn.reference import _rows
@@ -48,9 +49,9 @@ def draw(rng: Any, rows: Any, names: Any, how: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("how", ["distinct", "even", "skewed", "same"])
-@pytest.mark.parametrize(("rows", "names", "width"), [(1, 1, 1), (10, 10, 3), (67, 80, 5), (50, 60, 5000)])
-@pytest.mark.parametrize("scale", [False, True])
+@in_one_test("how", ["distinct", "even", "skewed", "same"])
+@in_one_test("rows,names,width", [(1, 1, 1), (10, 10, 3), (67, 80, 5), (50, 60, 5000)])
+@in_one_test("scale", [False, True])
 def test_backward(dtype: Any, how: Any, rows: Any, names: Any, width: Any, scale: Any) -> None:
     rng = np.random.default_rng(rows)
     grad, indices = floats(rng, (rows, width), dtype), draw(rng, rows, names, how)
@@ -167,8 +168,8 @@ WEIGHTS = [*FLOATS, np.float64, np.int64, np.int32, np.int16, np.int8, np.uint8,
 
 
 @pytest.mark.parametrize("dtype", WEIGHTS, ids=lambda dtype: np.dtype(dtype).name)
-@pytest.mark.parametrize("shape", [(), (4,), (2, 3), (0,), (3, 1, 2)], ids=str)
-@pytest.mark.parametrize("strided", [False, True])
+@in_one_test("shape", [(), (4,), (2, 3), (0,), (3, 1, 2)])
+@in_one_test("strided", [False, True])
 def test_embedding(dtype: Any, shape: Any, strided: Any) -> None:
     rng = np.random.default_rng(5)
     weight = (rng.standard_normal((7, 3)) * 5).astype(dtype)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from reference_tools import BF16, EPSILON, F16, F32, FLOATS, close, floats, run, same
+from row_tools import in_one_test
 
 from ascend_aclnn.numerics import DataError
 from ascend_aclnn.reference import _rows
@@ -94,9 +95,9 @@ def permute_grad_step_by_step(grad: Any, indices: Any, top_k: Any, dtype: Any) -
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize(("tokens", "top_k", "width"), SHAPES)
-@pytest.mark.parametrize("strided", [False, True])
-@pytest.mark.parametrize("kept", [1.0, 0.5, 0.0])
+@in_one_test("tokens,top_k,width", SHAPES)
+@in_one_test("strided", [False, True])
+@in_one_test("kept", [1.0, 0.5, 0.0])
 def test_permute_grad_bit_for_bit(dtype: Any, tokens: Any, top_k: Any, width: Any, strided: Any, kept: Any) -> None:
     rng = np.random.default_rng(tokens + top_k)
     grad = floats(rng, (int(tokens * top_k * kept), width), dtype)
@@ -140,9 +141,9 @@ def test_permute_grad_is_the_derivative_of_permute() -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("probs_dtype", FLOATS, ids=str)
-@pytest.mark.parametrize(("tokens", "top_k", "width"), SHAPES)
-@pytest.mark.parametrize("strided", [False, True])
+@in_one_test("probs_dtype", FLOATS)
+@in_one_test("tokens,top_k,width", SHAPES)
+@in_one_test("strided", [False, True])
 def test_unpermute_bit_for_bit(dtype: Any, probs_dtype: Any, tokens: Any, top_k: Any, width: Any, strided: Any) -> None:
     rng = np.random.default_rng(tokens)
     permuted = floats(rng, (tokens * top_k * 3 // 4, width), dtype)
@@ -190,9 +191,9 @@ def unpermute_grad(permuted: Any, grad: Any, indices: Any, probs: Any, strided: 
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("probs_dtype", FLOATS, ids=str)
-@pytest.mark.parametrize(("tokens", "top_k", "width"), SHAPES)
-@pytest.mark.parametrize("strided", [False, True])
+@in_one_test("probs_dtype", FLOATS)
+@in_one_test("tokens,top_k,width", SHAPES)
+@in_one_test("strided", [False, True])
 def test_unpermute_grad(dtype: Any, probs_dtype: Any, tokens: Any, top_k: Any, width: Any, strided: Any) -> None:
     rng = np.random.default_rng(tokens)
     permuted = floats(rng, (tokens * top_k * 3 // 4, width), dtype)
@@ -328,8 +329,8 @@ SCALES += [(1, np.inf), (np.nan, 1)]
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize(("scale", "offset"), SCALES)
-@pytest.mark.parametrize("rows", [5, 300], ids=["by formula", "by table"])
+@in_one_test("scale,offset", SCALES)
+@in_one_test("rows", [5, 300])
 def test_quantisation_bit_for_bit(dtype: Any, scale: Any, offset: Any, rows: Any) -> None:
     """Values of every magnitude that a dtype has, more and fewer than the table of a 16-bit dtype has entries."""
     rng = np.random.default_rng(3)

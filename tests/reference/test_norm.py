@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from reference_tools import BF16, F16, F32, FLOATS, close, floats, run, same
+from row_tools import in_one_test
 
 from ascend_aclnn import ops
 from ascend_aclnn.reference.norm import rms as norm
@@ -35,8 +36,8 @@ def sizes(x_shape: Any, gamma_shape: Any) -> Any:
 
 
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), TYPES, ids=str)
-@pytest.mark.parametrize(("x_shape", "gamma_shape"), SHAPES, ids=str)
-@pytest.mark.parametrize("strided", [False, True])
+@in_one_test("x_shape,gamma_shape", SHAPES)
+@in_one_test("strided", [False, True])
 def test_forward(dtype: Any, gamma_dtype: Any, x_shape: Any, gamma_shape: Any, strided: Any) -> None:
     rng = np.random.default_rng(0)
     rstd_shape, width, axes = sizes(x_shape, gamma_shape)
@@ -49,8 +50,8 @@ def test_forward(dtype: Any, gamma_dtype: Any, x_shape: Any, gamma_shape: Any, s
 
 
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), TYPES, ids=str)
-@pytest.mark.parametrize(("x_shape", "gamma_shape"), SHAPES, ids=str)
-@pytest.mark.parametrize("strided", [False, True])
+@in_one_test("x_shape,gamma_shape", SHAPES)
+@in_one_test("strided", [False, True])
 def test_gradient(dtype: Any, gamma_dtype: Any, x_shape: Any, gamma_shape: Any, strided: Any) -> None:
     rng = np.random.default_rng(1)
     rstd_shape, width, axes = sizes(x_shape, gamma_shape)

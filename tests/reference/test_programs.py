@@ -8,6 +8,7 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 from formulas import DTYPES, ELEMENTWISE, bits, check_same, values
+from row_tools import in_one_test
 
 from ascend_aclnn import native, ops
 from ascend_aclnn.numerics import (
@@ -36,7 +37,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("name", ELEMENTWISE)
+@in_one_test("name", ELEMENTWISE)
 def test_elementwise_formulas(name: str, dtype: np.dtype[Any]) -> None:
     shape = (300, 257)
     x, y = values(shape, dtype, 0), values(shape, dtype, 1)

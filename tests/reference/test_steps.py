@@ -7,6 +7,7 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 from formulas import DTYPES, ELEMENTWISE, assert_same, bits, check_same, values
+from row_tools import in_one_test
 
 from ascend_aclnn import native
 from ascend_aclnn.core.dtypes import as_datatype
@@ -27,7 +28,7 @@ def numpy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("name", ELEMENTWISE)
+@in_one_test("name", ELEMENTWISE)
 def test_elementwise_formulas(name: str, dtype: np.dtype[Any]) -> None:
     shape = (300, 257)
     x, y = values(shape, dtype, 0), values(shape, dtype, 1)
@@ -38,7 +39,7 @@ def test_elementwise_formulas(name: str, dtype: np.dtype[Any]) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("name", ELEMENTWISE)
+@in_one_test("name", ELEMENTWISE)
 def test_in_place(name: str, dtype: np.dtype[Any]) -> None:
     x, y = values((300, 257), dtype, 0), values((300, 257), dtype, 1)
     wanted = np.zeros_like(x)
