@@ -53,7 +53,7 @@ SLOWER = {
     "loss: nll_loss": _CALL,
     "loss: cross_entropy_loss": "float64 sums, and logarithms of them by NumPy between two calls of the helper",
     "loss: smooth_l1_loss": "both forms of the formula are computed and one is chosen, in tiles",
-    "attention: flash_attention_score": "products, maxima, exponentials and sums are passes of their own over a block of scores",
+    "attention: flash_attention_score": "products, scaling, mask and exponentials are passes of their own over a block of scores",
     "matmul: mm": _BLAS,
     "matmul: addmm": _BLAS,
     "matmul: batch_mat_mul": _BLAS,

@@ -424,6 +424,20 @@ def scatter(values: Array, places: Array, target: Array) -> bool:
     return bool(done)
 
 
+def exponentials(scores: Array, least: Any) -> Optional[tuple[Array, Array]]:
+    """Rows of float32 become exp(x - largest), in place; the largest numbers, at least ``least``, and the rows' sums.
+
+    Both with a last axis of 1. None, with nothing written, where the helper cannot.
+    """
+    if scores.dtype != _FLOAT32 or not scores.size or not _plain(scores) or not has("exp") or _library is None:
+        return None
+    of_rows, columns = (*scores.shape[:-1], 1), scores.shape[-1]
+    maxima, sums = np.empty(of_rows, np.float32), np.empty(of_rows, np.float32)
+    at, to_maxima, to_sums = _addresses(scores, maxima, sums)
+    _library.ascend_native_exponentials(at, scores.size // columns, columns, least, to_maxima, to_sums)
+    return maxima, sums
+
+
 def resample(x: Array, axis: int, places: Array, weights: Array) -> Optional[Array]:
     """An axis of float32 with other positions: sums of x[..., places[tap], ...] * weights[tap], in the order of taps.
 
@@ -713,6 +727,7 @@ __all__ = [
     "combine_rows",
     "convert",
     "converts",
+    "exponentials",
     "fill_masked",
     "group_norm",
     "layer_norm",

@@ -8,7 +8,7 @@ from typing import Any
 
 _number, _int32, _int64, _uint64 = ctypes.c_int, ctypes.c_int32, ctypes.c_int64, ctypes.c_uint64
 _size, _step = ctypes.c_size_t, ctypes.c_ssize_t
-_pointer, _bytes = ctypes.c_void_p, ctypes.c_char_p
+_pointer, _bytes, _float = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_float
 
 # By name without "ascend_native_": what is returned (None: nothing) and the arguments. A structure is passed as bytes.
 _PROTOTYPES: dict[str, tuple[Any, Sequence[Any]]] = {
@@ -42,6 +42,7 @@ _PROTOTYPES: dict[str, tuple[Any, Sequence[Any]]] = {
     "scatter": (_number, [_number, _pointer, _pointer, _size, _size, _size, _pointer, _pointer]),
     "resample": (None, [*[_pointer] * 4, *[_size] * 5]),
     "pad": (None, [_size, *[_pointer] * 3, *[_size] * 7]),
+    "exponentials": (None, [_pointer, _size, _size, _float, _pointer, _pointer]),
     "rotary": (None, [_number, _pointer, _pointer, _pointer, _pointer, _size, _size, _size]),
     "choose": (None, [_pointer, _size, _size, _size, _int32, _pointer]),
     "fill": (None, [_size, _pointer, _uint64, _pointer, _size]),

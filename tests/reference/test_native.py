@@ -93,6 +93,25 @@ def test_triangles_of_any_width_at_any_address(helper: str, kind: Any, upper: bo
         assert np.array_equal(x.reshape(-1, width), expected)
 
 
+@pytest.mark.parametrize("columns", [1, 5, 8, 31, 64, 100, 129, 1000, 2048, 9001])
+def test_exponentials_of_scores_have_the_bits_of_numpy(helper: str, columns: int) -> None:
+    """Rows of which some are hidden, all are, one is NaN or infinite; sums of float32 in NumPy's order."""
+    if not native.has("exp"):
+        assert native.exponentials(np.zeros((1, 1), np.float32), np.float32(0)) is None
+        return
+    least = np.finfo(np.float32).min
+    scores = (np.random.default_rng(columns).standard_normal((5, 11, columns)) * 20).astype(np.float32)
+    scores[0, 0], scores[0, 1:, :3], scores[1, 2, -1], scores[2, 3, columns // 2] = -np.inf, -np.inf, np.nan, np.inf
+    with np.errstate(all="ignore"):
+        largest = np.maximum(scores.max(-1, keepdims=True), least)
+        exponentials = np.exp(scores - largest)
+    found = native.exponentials(scores, least)
+    assert found is not None
+    np.testing.assert_array_equal(found[0], largest)
+    np.testing.assert_array_equal(scores, exponentials)
+    np.testing.assert_array_equal(found[1], exponentials.sum(-1, keepdims=True))
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32, np.float64, np.complex128])
 def test_planes_with_a_number_around_them(helper: str, kind: Any) -> None:
     """Nothing is written beside the target, whatever its address; no rows or columns on some sides."""

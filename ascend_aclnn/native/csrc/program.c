@@ -286,7 +286,7 @@ INLINE float smaller(float x, float y) { return ((x < y) | (x != x)) ? x : y; }
 /* The largest of a run, NaN where there is one. */
 INLINE float largest(const float *a, size_t n)
 {
-    float lanes[64], most = -INFINITY;
+    float lanes[64];
     uint32_t none[64] = {0};
     for (int k = 0; k < 64; k++) lanes[k] = -INFINITY;
     size_t i = 0;
@@ -295,16 +295,16 @@ INLINE float largest(const float *a, size_t n)
             lanes[k] = a[i + k] > lanes[k] ? a[i + k] : lanes[k];
             none[k] |= a[i + k] != a[i + k];
         }
-    for (; i < n; i++) {
-        most = a[i] > most ? a[i] : most;
-        none[0] |= a[i] != a[i];
+    for (size_t k = 0; i < n; i++, k++) {
+        lanes[k] = a[i] > lanes[k] ? a[i] : lanes[k];
+        none[k] |= a[i] != a[i];
     }
     for (int half = 32; half > 0; half /= 2)
         for (int k = 0; k < half; k++) {
             lanes[k] = lanes[k + half] > lanes[k] ? lanes[k + half] : lanes[k];
             none[k] |= none[k + half];
         }
-    return none[0] ? NAN : lanes[0] > most ? lanes[0] : most;
+    return none[0] ? NAN : lanes[0];
 }
 
 #define LARGEST(name, attribute) attribute static float largest_##name(const float *a, size_t n) { return largest(a, n); }
@@ -329,10 +329,10 @@ AVX512 static float largest_avx512(const float *a, size_t n)
             lanes[k] = _mm512_max_ps(x, lanes[k]);
             none |= _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
         }
-    float most = -INFINITY;
-    for (; i < n; i++) {
-        most = a[i] > most ? a[i] : most;
-        none |= a[i] != a[i];
+    for (int k = 0; i < n; i += 16, k++) {
+        const __m512 x = _mm512_mask_loadu_ps(lanes[k], (__mmask16)(n - i < 16 ? (1u << (n - i)) - 1 : 0xffffu), a + i);
+        lanes[k] = _mm512_max_ps(x, lanes[k]);
+        none |= _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
     }
     if (none) return NAN;
     __m512 v = _mm512_max_ps(_mm512_max_ps(lanes[3], lanes[1]), _mm512_max_ps(lanes[2], lanes[0]));
@@ -340,8 +340,7 @@ AVX512 static float largest_avx512(const float *a, size_t n)
     v = _mm512_max_ps(_mm512_shuffle_f32x4(v, v, 0x55), v);
     v = _mm512_max_ps(_mm512_permute_ps(v, 0xee), v);
     v = _mm512_max_ps(_mm512_permute_ps(v, 0x55), v);
-    const float first = _mm512_cvtss_f32(v);
-    return first > most ? first : most;
+    return _mm512_cvtss_f32(v);
 }
 #endif
 
@@ -930,6 +929,12 @@ EXPORT int ascend_native_run_placed(const struct placed *p, const int64_t *offse
     }
 COMPARED(exp)
 COMPARED(log)
+
+float ascend_native_largest(const float *row, size_t n)
+{
+    static float (*const sets[])(const float *, size_t) = {OF_EACH_SET(largest)};
+    return sets[ascend_native_chosen()](row, n);
+}
 
 /* ------------------------------------------------------------------------------------------------ sums */
 

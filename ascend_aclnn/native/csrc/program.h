@@ -58,6 +58,10 @@ void ascend_native_run_chain(const struct chain *chain, const struct operand *op
 /* The float64 sum of the squares, rounded to float32, of the distances of a row's elements to a number. */
 double ascend_native_spread(const float *a, size_t n, float centre);
 
+/* The largest element of a row, NaN where there is one; and the programs' exp of n elements. */
+float ascend_native_largest(const float *row, size_t n);
+void ascend_native_exp(const float *source, float *target, size_t n);
+
 enum { LARGE = 1 << 23 };  /* bytes of a result from which it is written past the caches */
 void ascend_native_stream(void *to, const void *from, size_t bytes);
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
+from ascend_aclnn import native
 from ascend_aclnn.numerics import Array, DataError, for_blocks, is_low_precision, widen
 
 # Where batch (b), sequence (s), heads (n) and their width (d) stand in each layout; h is n and d in one axis.
@@ -248,6 +249,18 @@ def attention_of(
     )
 
 
+def exponentials(scores: Array) -> tuple[Array, Array]:
+    """Scores become exp(score - the row's largest), in place; the largest ones, at least LEAST, and the rows' sums."""
+    found = native.exponentials(scores, LEAST)
+    if found is not None:
+        return found
+    largest = scores.max(-1, keepdims=True, initial=-np.inf)
+    np.maximum(largest, LEAST, out=largest)
+    scores -= largest
+    np.exp(scores, out=scores)
+    return largest, scores.sum(-1, keepdims=True)
+
+
 def forward(attention: Attention, layout: str) -> tuple[Array, Array, None, Array]:
     query, value, heads = attention.query, attention.value, attention.key.shape[1]
     output = np.zeros((*query.shape[:3], value.shape[3]), np.float32)
@@ -262,11 +275,7 @@ def forward(attention: Attention, layout: str) -> tuple[Array, Array, None, Arra
             scores, hidden = attention.scores(block)
             if hidden is not None:
                 np.copyto(scores, -np.inf, where=hidden)
-            block_max = scores.max(-1, keepdims=True, initial=-np.inf)
-            np.maximum(block_max, LEAST, out=block_max)
-            scores -= block_max
-            np.exp(scores, out=scores)
-            exp_sum = scores.sum(-1, keepdims=True)
+            block_max, exp_sum = exponentials(scores)
             factors = attention.dropout_factors(block, scores.shape)
             if factors is not None:
                 scores *= factors
@@ -314,9 +323,7 @@ def backward(
             if hidden is not None:
                 np.copyto(probs, -np.inf, where=hidden)
             if row_max is None or row_sum is None or row_max.size == 0:
-                probs -= np.maximum(probs.max(-1, keepdims=True), LEAST)
-                np.exp(probs, out=probs)
-                exp_sum = probs.sum(-1, keepdims=True)
+                _, exp_sum = exponentials(probs)
             else:
                 probs -= _grouped(row_max, shared)[rows][..., :1]
                 np.exp(probs, out=probs)
