@@ -420,8 +420,11 @@ class Search:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """Checks of rules tell the search which words they pass."""
+        """Checks of rules tell the search which words they pass: all of the rule's, as it is written."""
+        every = self.rule.words
         with contextlib.ExitStack() as patches:
+            patches.enter_context(mock.patch.object(self.rule, "_checks", {}))  # not what is left for one product
+            patches.enter_context(mock.patch.object(every, "settled", lambda *_: every.words))
             for module in (groups, declare):
                 patches.enter_context(mock.patch.object(module, "make_checks", self.make_checks))
             yield
