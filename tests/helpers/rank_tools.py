@@ -67,12 +67,11 @@ def _value(comm: Communicator, argument: Any, results: list[Any]) -> Any:
 
 
 def processes(mark: str) -> dict[int, str]:
-    """Ranks with a mark for their name that still run, what they have started, and the command lines."""
+    """Processes that still run with a mark in their environment or for their name, and their command lines."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            marked = f"{MARK}={mark}".encode() in (path / "environ").read_bytes()
-            if marked or (path / "comm").read_text().strip() == mark:
+            if mark.encode() in (path / "environ").read_bytes() or (path / "comm").read_text().strip() == mark:
                 state = (path / "stat").read_text().rpartition(")")[2].split()[0]
                 command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                 if state != "Z" and "resource_tracker" not in command:
