@@ -55,7 +55,7 @@ class Group(Word):
         return settled(self.words, operator, product)
 
     def _of(self, operator: Operator, product: str) -> Sequence[Check]:
-        """The group itself, with what is left of its words."""
+        """The group itself, with what is left of its words: for subclasses, whose condition is still to be asked."""
         group = copy.copy(self)
         group.words = settled(self.words, operator, product)
         return (group,)
@@ -79,12 +79,9 @@ class _When(Group):
         where: Condition,
         place: str = "",
         applies: Optional[Callable[[Operator], bool]] = None,
-        holds: Optional[Callable[[Operator, str], bool]] = None,
     ) -> None:
-        """``holds``: the condition where the operator and the product say all of it."""
         super().__init__(words, where)
         self.condition = where
-        self.holds = holds
         self.place: Any = where.expression if isinstance(where, Conditional) else place
         if isinstance(where, Conditional):
             self.expressions.append(where.expression)
@@ -107,11 +104,26 @@ class _When(Group):
             raise
 
     def settled(self, operator: Operator, product: str) -> Sequence[Check]:
-        if self.holds is None:
-            return self._of(operator, product)
+        return self._of(operator, product)
+
+
+class _On(_When):
+    """A condition on the operator and the product alone, which is settled before any call."""
+
+    def __init__(
+        self,
+        words: Sequence[Check],
+        holds: Callable[[Operator, str], bool],
+        place: str = "",
+        applies: Optional[Callable[[Operator], bool]] = None,
+    ) -> None:
+        super().__init__(words, lambda call: holds(call.operator, call.product), place, applies)
+        self.holds = holds
+
+    def settled(self, operator: Operator, product: str) -> Sequence[Check]:
         if not self.holds(operator, product):
             return ()
-        return self._of(operator, product) if self.place else super().settled(operator, product)
+        return self._of(operator, product) if self.place else settled(self.words, operator, product)
 
 
 class _Unless(Group):
@@ -167,8 +179,7 @@ def place_word(place: Union[str, Expression]) -> str:
 def on_products(products: str, *words: Check) -> Check:
     """What applies on some products only ("A2 A3"), to checks as to outputs."""
     chosen = frozenset(products.split())
-    place = "on-" + "-".join(products.split())
-    return _When(words, lambda call: call.product in chosen, place, holds=lambda _, product: product in chosen)
+    return _On(words, lambda _, product: product in chosen, "on-" + "-".join(products.split()))
 
 
 def on_operators(names: str, *words: Check) -> Check:
@@ -179,9 +190,7 @@ def on_operators(names: str, *words: Check) -> Check:
     def applies(operator: Operator) -> bool:
         return operator.name in chosen or (bool(beginning) and operator.name.startswith(beginning))
 
-    return _When(
-        words, lambda call: applies(call.operator), applies=applies, holds=lambda operator, _: applies(operator)
-    )
+    return _On(words, lambda operator, _: applies(operator), applies=applies)
 
 
 def unless_empty(names: str, *words: Check) -> Check:
