@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ascend_aclnn.numerics import programs, where
+from ascend_aclnn import native
+from ascend_aclnn.numerics import blocks, programs, where
 from ascend_aclnn.numerics.blocks import along, elementwise
 
 DTYPES = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
@@ -34,6 +35,15 @@ def assert_same(results: Any, expected: Any) -> None:
     """The same bits, but for those of NaN: its sign depends on the loop of NumPy, and on how compilers order operands."""
     differ = (bits(results) != bits(expected)) & ~((results != results) & (expected != expected))
     assert not differ.any(), f"{differ.sum()} differ: {results[differ][:5]} and {expected[differ][:5]}"
+
+
+def without_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy alone, in blocks so small that every case has several."""
+    monkeypatch.setattr(native, "runs_programs", lambda: False)
+    monkeypatch.setattr(native, "has", lambda _: False)
+    monkeypatch.setattr(native, "converts", lambda *_: False)
+    monkeypatch.setattr(blocks, "SMALL", 1 << 10)
+    monkeypatch.setattr("ascend_aclnn.numerics.steps._BLOCK", 1 << 15)
 
 
 def check_same(

@@ -7,10 +7,9 @@ from typing import Any, Callable
 import ml_dtypes
 import numpy as np
 import pytest
-from formulas import assert_same, bits
+from formulas import assert_same, bits, without_helper
 
-from ascend_aclnn import native
-from ascend_aclnn.numerics import blocks, programs, where
+from ascend_aclnn.numerics import programs, where
 from ascend_aclnn.numerics.blocks import elementwise
 
 DTYPES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
@@ -45,12 +44,7 @@ FORMULAS: dict[str, Callable[..., Any]] = {
 
 @pytest.fixture(autouse=True)
 def numpy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No helper, and several blocks."""
-    monkeypatch.setattr(native, "runs_programs", lambda: False)
-    monkeypatch.setattr(native, "has", lambda _: False)
-    monkeypatch.setattr(native, "converts", lambda *_: False)
-    monkeypatch.setattr(blocks, "SMALL", 1 << 10)
-    monkeypatch.setattr("ascend_aclnn.numerics.steps._BLOCK", 1 << 15)
+    without_helper(monkeypatch)
 
 
 def all_values(dtype: np.dtype[Any], seed: int, *but: float) -> Any:

@@ -6,12 +6,11 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
-from formulas import DTYPES, ELEMENTWISE, assert_same, bits, check_same, values
+from formulas import DTYPES, ELEMENTWISE, assert_same, bits, check_same, values, without_helper
 from row_tools import in_one_test
 
-from ascend_aclnn import native
 from ascend_aclnn.core.dtypes import as_datatype
-from ascend_aclnn.numerics import blocks, programs, round_into, row_maximum, sum_of_squares, sum_over, where
+from ascend_aclnn.numerics import programs, round_into, row_maximum, sum_of_squares, sum_over, where
 from ascend_aclnn.numerics.blocks import elementwise
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference.math.sorting import cumsum
@@ -19,12 +18,7 @@ from ascend_aclnn.reference.math.sorting import cumsum
 
 @pytest.fixture(autouse=True)
 def numpy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No helper, and blocks so small that every case has several."""
-    monkeypatch.setattr(native, "runs_programs", lambda: False)
-    monkeypatch.setattr(native, "has", lambda _: False)
-    monkeypatch.setattr(native, "converts", lambda *_: False)
-    monkeypatch.setattr(blocks, "SMALL", 1 << 10)
-    monkeypatch.setattr("ascend_aclnn.numerics.steps._BLOCK", 1 << 15)
+    without_helper(monkeypatch)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
