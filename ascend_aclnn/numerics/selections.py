@@ -20,7 +20,7 @@ from ascend_aclnn.numerics.tracing import BOOL, Node, Number
 _INT16 = np.dtype(np.int16)
 _FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 _LEAST, _MOST = np.array(-0x8000, np.int16), np.array(0x7FFF, np.int16)
-_SIGN, _REST = np.array(15, np.int16), _MOST
+_SIGN_SHIFT = np.array(15, np.int16)
 _COMPARED: dict[str, Callable[..., Any]] = {"less": np.less, "less_equal": np.less_equal}
 _JOINED: dict[str, Callable[..., Any]] = {
     "and": np.logical_and,
@@ -35,8 +35,8 @@ _least: Any = np.minimum.reduce
 
 def _exchange(values: Array, out: Array) -> Array:
     """Bits of floats as int16 in the order of the floats, and back; -0 is next below 0."""
-    np.right_shift(values, _SIGN, out)
-    np.bitwise_and(out, _REST, out)
+    np.right_shift(values, _SIGN_SHIFT, out)
+    np.bitwise_and(out, _MOST, out)
     return np.bitwise_xor(out, values, out)
 
 
@@ -57,7 +57,7 @@ class Selection:
             for place, argument in enumerate(nodes[number].arguments)
             if isinstance(argument, Number)
         }
-        self._matters = {_lesser(nodes[number]) for number in needed}
+        self._without_minus_zero = {_shows_minus_zero(nodes[number]) for number in needed}
 
     def _number(self, node: Node, place: int, argument: Number, kind: Any) -> Array:
         """A number among operands, in their form; a zero to compare with, so that both zeros are on one side of it."""
@@ -96,14 +96,14 @@ class Selection:
         return True
 
     def _input(self, number: int, bits: Array) -> Optional[Array]:
-        """An input's values, ordered where that is needed; None where they must not be taken."""
+        """An input's values, ordered where that is needed; None with NaN among them, or a -0 that would show."""
         if not self._ordered:
             negative = _largest(bits.view(np.uint16), None)
             return None if _largest(bits, None) > self._limit or negative > 0x8000 + int(self._limit) else bits
         key = _exchange(bits, scratch(f"selections.{number}", bits.shape, _INT16))
         if _largest(key, None) > self._limit or _least(key, None) < ~self._limit:
             return None
-        if number in self._matters:
+        if number in self._without_minus_zero:
             zeros = np.equal(key, -1, scratch("selections.zeros", key.shape, BOOL))
             return None if np.count_nonzero(zeros) else key
         return key
@@ -115,7 +115,7 @@ class Selection:
         if what == "absolute" and not self._ordered:
             return np.bitwise_and(first, _MOST, out)
         if what == "absolute":
-            np.right_shift(first, _SIGN, out)
+            np.right_shift(first, _SIGN_SHIFT, out)
             return np.bitwise_xor(out, first, out)
         if what == "select":
             return _chosen(first, operands[1], operands[2], out)
@@ -138,10 +138,11 @@ def _value(argument: Number) -> Any:
     return np.frombuffer(argument.value, np.float32)[0]
 
 
-def _lesser(node: Node) -> Any:
-    """The operand whose -0 would show: here it is less than 0, where NumPy's largest and least of the two are the second.
+def _shows_minus_zero(node: Node) -> Any:
+    """The operand in which a -0 would show, or None.
 
-    A limit of 0 leaves it as it is. None where there is no such operand.
+    In the order of int16 -0 is less than 0. NumPy holds them equal: of the two, maximum and minimum give the second operand, and
+    clip with a lower limit of 0 keeps a -0.
     """
     if node.what == "clip" and isinstance(node.arguments[1], Number) and _is_zero(_value(node.arguments[1]), False):
         return node.arguments[0]
@@ -194,10 +195,10 @@ def selection(
 
 def _selects(nodes: Sequence[Node], node: Node, kind: Any) -> bool:
     numbers = [_value(argument) for argument in node.arguments if isinstance(argument, Number)]
-    lesser = _lesser(node)
+    shown = _shows_minus_zero(node)
     if node.kind != "tile" or any(np.isnan(numbers)):
         return False
-    if lesser is not None and (isinstance(lesser, Number) or nodes[lesser].kind != "input"):
+    if shown is not None and (isinstance(shown, Number) or nodes[shown].kind != "input"):
         return False
     if node.what in _COMPARED:  # a number that rounding changes may be on the other side of a value
         of_inputs = all(isinstance(a, Number) or nodes[a].kind == "input" for a in node.arguments)
