@@ -11,14 +11,14 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import catalog, native
+from ascend_aclnn import catalog, native, ops
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.cli import main
 from ascend_aclnn.native import calls
@@ -146,6 +146,36 @@ def test_resampled_axes_have_the_bits_of_numpy(helper: str, axis: int) -> None:
         assert found is not None
         np.testing.assert_array_equal(found, expected)
     assert native.resample(x.astype(np.float64), axis, places, weights) is None
+
+
+OPERATORS_OF_PLANES: dict[str, Callable[[Any], Any]] = {
+    "constant_pad_nd": lambda x: ops.constant_pad_nd(x, [3, 1, 0, 2], 1.5),
+    "upsample_linear1d": lambda x: ops.upsample_linear1d(x.reshape(40, 33, 900), [1350], False, 1.5),
+    "upsample_bilinear2d": lambda x: ops.upsample_bilinear2d(x, [45, 61], False, 0.0, 0.0),
+    "upsample_bicubic2d": lambda x: ops.upsample_bicubic2d(x, [19, 50], True, 0.0, 0.0),
+    "flash_attention_score": lambda x: ops.flash_attention_score(
+        x, x, x, scale_value=0.3, pre_tokens=9, next_tokens=0, head_num=33, input_layout="BNSD"
+    )[3],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), HALF, BF16], ids=str)
+@pytest.mark.parametrize("name", OPERATORS_OF_PLANES)
+def test_operators_of_planes_have_the_bits_of_numpy(
+    helper: str, name: str, dtype: np.dtype[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large enough for several blocks; without the helper's function each takes NumPy's calls."""
+    x = np.random.default_rng(0).standard_normal((40, 33, 30, 30)).astype(dtype)
+    functions = {"pad": False, "resample": None, "exponentials": None}
+    used = []
+    for function in functions:
+        own = getattr(native, function)
+        monkeypatch.setattr(native, function, lambda *given, own=own: used.append(own(*given)) or used[-1])
+    found = OPERATORS_OF_PLANES[name](x)
+    assert used and (all(result is not None and result is not False for result in used) or not native.has("exp"))
+    for function, refused in functions.items():
+        monkeypatch.setattr(native, function, lambda *_, refused=refused: refused)
+    assert found.tobytes() == OPERATORS_OF_PLANES[name](x).tobytes()
 
 
 @pytest.mark.parametrize("dtype", [HALF, BF16], ids=str)
