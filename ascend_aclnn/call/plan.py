@@ -26,7 +26,7 @@ class CallPlan:
         self.operator = operator
         self.inputs = [(i, p, p.kind) for i, p in positions if p.direction != "out"]
         self.outputs = [(i, p) for i, p in positions if p.direction == "out"]
-        # of each argument, then each item of out=: position, kind if that is of tensors, direction
+        # Of each argument, and then of each item of out=: its position, its kind (None if it holds no tensors), its direction.
         ordered = [*((i, p) for i, p, _ in self.inputs), *self.outputs]
         kinds = (Kind.TENSOR, Kind.TENSOR_LIST)
         self.places = [(i, p.kind if p.kind in kinds else None, p.direction) for i, p in ordered]

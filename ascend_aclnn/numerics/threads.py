@@ -112,7 +112,7 @@ _SHARES = 16  # few: each costs some microseconds
 
 
 def share(n: int) -> int:
-    """The block of ``range(n)`` for work that gains nothing by blocks but other threads' help: all of it where there are none."""
+    """The size of a block of ``range(n)`` for work that is cut only to share it among threads; n where there is one thread."""
     return n if thread_count() == 1 else -(-n // _SHARES)
 
 
